@@ -1,0 +1,81 @@
+"""Proof of what a model was trained on, and an honest account of when such a proof can be forged.
+
+Names are imported when first used, so that `trainwitness --help` does not wait for PyTorch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from trainwitness.core.version import version as _version
+
+if TYPE_CHECKING:
+    from trainwitness.core.batch import Batch
+    from trainwitness.core.environment import Environment
+    from trainwitness.core.errors import TrainwitnessError
+    from trainwitness.core.numerics import Numerics
+    from trainwitness.core.state import State
+    from trainwitness.tasks.dataset import Dataset
+    from trainwitness.tasks.domain import FiniteReals, IntegerBox
+    from trainwitness.tasks.registry import build_task
+    from trainwitness.tasks.schedule import ShuffledEpochs
+    from trainwitness.tasks.task import Task, TaskSpec
+    from trainwitness.trace.pack import pack, unpack
+    from trainwitness.trace.reader import Trace
+    from trainwitness.trace.record import record
+    from trainwitness.trace.recorder import Recorder
+    from trainwitness.training.stepper import Stepper
+
+_HOMES = {
+    "Batch": "core.batch",
+    "Dataset": "tasks.dataset",
+    "Environment": "core.environment",
+    "FiniteReals": "tasks.domain",
+    "IntegerBox": "tasks.domain",
+    "Numerics": "core.numerics",
+    "Recorder": "trace.recorder",
+    "ShuffledEpochs": "tasks.schedule",
+    "State": "core.state",
+    "Stepper": "training.stepper",
+    "Task": "tasks.task",
+    "TaskSpec": "tasks.task",
+    "Trace": "trace.reader",
+    "TrainwitnessError": "core.errors",
+    "build_task": "tasks.registry",
+    "pack": "trace.pack",
+    "record": "trace.record",
+    "unpack": "trace.pack",
+}
+
+__version__ = _version()
+__all__ = [
+    "Batch",
+    "Dataset",
+    "Environment",
+    "FiniteReals",
+    "IntegerBox",
+    "Numerics",
+    "Recorder",
+    "ShuffledEpochs",
+    "State",
+    "Stepper",
+    "Task",
+    "TaskSpec",
+    "Trace",
+    "TrainwitnessError",
+    "build_task",
+    "pack",
+    "record",
+    "unpack",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'trainwitness' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"trainwitness.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""The command line: one file per verb, no logic. Importing it must not import torch."""

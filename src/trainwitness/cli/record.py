@@ -1,0 +1,89 @@
+"""`trainwitness record`: train a task and record every step."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from trainwitness.cli.output import DataOption, JsonOption, Output, size_text, time_text
+
+if TYPE_CHECKING:
+    from trainwitness.core.numerics import Numerics
+    from trainwitness.tasks.task import TaskSpec
+
+PrecisionChoice = Literal["float32", "float16", "bfloat16", "float64"]
+LONG_RECORDING_STEPS = 50
+
+
+def record(
+    task: Annotated[str, typer.Argument(help="A built-in task, or your own as package.module:function.")],
+    out: Annotated[Path, typer.Option("--out", metavar="TRACE", help="The folder to record into.")],
+    steps: Annotated[int, typer.Option(min=1, help="Steps to train.")] = 100,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Examples per step.")] = None,
+    lr: Annotated[float | None, typer.Option(min=0, help="Learning rate.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of initialisation, order and dropout.")] = None,
+    precision: Annotated[PrecisionChoice, typer.Option(help="Arithmetic.")] = "float32",
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads (default: PyTorch's choice).")] = None,
+    deterministic: Annotated[bool, typer.Option("--deterministic", help="Deterministic algorithms only.")] = False,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Keep only every K-th State.")] = 1,
+    option: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another option of the task; repeatable.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted recording.")] = False,
+    data: DataOption = None,
+    json: JsonOption = None,
+) -> int:
+    """Train a task and record every step as a trace.
+
+    Example: trainwitness record lenet-digits --out run.trace --steps 200
+    """
+    from trainwitness.core.numerics import Numerics
+    from trainwitness.tasks.registry import build_task
+    from trainwitness.trace.record import record as record_task
+
+    output = Output(json)
+    spec = task_spec(task, option, batch_size=batch_size, learning_rate=lr, seed=seed)
+    numerics = Numerics(precision=precision, device=device, threads=threads, deterministic=deterministic)
+    built = build_task(spec, data=data)
+    if steps >= LONG_RECORDING_STEPS and not resume:
+        _say_estimate(output, built, out, steps, numerics, checkpoint_every)
+    with output.progress(f"recording {task}", steps) as advance:
+        done = record_task(
+            built,
+            out,
+            steps=steps,
+            numerics=numerics,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            on_step=lambda _step, _loss: advance(1),
+        )
+    accuracy = "" if done.test_accuracy is None else f", test accuracy {done.test_accuracy:.3f}"
+    loss = "" if done.first_loss is None else f", loss {done.first_loss:.4f} -> {done.last_loss:.4f}"
+    output.say(f"recorded {done.steps} steps of {task} in {time_text(done.seconds)}{loss}{accuracy}")
+    output.say(f"trace: {out}")
+    output.result("record", {**asdict(done), "path": str(out)})
+    return 0
+
+
+def task_spec(task: str, option: list[str] | None, **named: Any) -> TaskSpec:
+    """The TaskSpec of a command line; options that were not given are left to the task."""
+    from trainwitness.tasks.registry import parse_option
+    from trainwitness.tasks.task import TaskSpec
+
+    options = dict(parse_option(text) for text in option or [])
+    return TaskSpec(name=task, options=options | {k: v for k, v in named.items() if v is not None})
+
+
+def _say_estimate(
+    output: Output, task: Any, out: Path, steps: int, numerics: Numerics, checkpoint_every: int
+) -> None:
+    from trainwitness.trace.record import check_room, estimate
+
+    expected = estimate(task, steps=steps, numerics=numerics, checkpoint_every=checkpoint_every)
+    size, time = size_text(expected.stored_bytes), time_text(expected.seconds)
+    output.say(f"{steps} steps will take about {time} and {size} on disk")
+    check_room(out, expected.stored_bytes)

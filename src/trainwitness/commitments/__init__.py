@@ -1,0 +1,1 @@
+"""WHICH data, fixed in advance: Merkle trees over canonical rows."""

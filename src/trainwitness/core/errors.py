@@ -1,0 +1,63 @@
+"""One class per kind of failure. A failed verification is a Verdict, never one of these."""
+
+from __future__ import annotations
+
+
+class TrainwitnessError(Exception):
+    """Base of all errors a user can act on.
+
+    `message` names the file or step, what was expected and what was found; `hint` says what to do next.
+    """
+
+    exit_code = 70
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def diagnostics(self) -> str:
+        """The message with its hint, as shown to a person."""
+        return self.message if self.hint is None else f"{self.message}\n  what to do: {self.hint}"
+
+
+class UsageError(TrainwitnessError):
+    """The request itself makes no sense: an unknown task, a batch larger than the data set."""
+
+    exit_code = 2
+
+
+class NotCapturable(TrainwitnessError):
+    """Something in the user's training loop could never be recomputed, so recording it would prove nothing."""
+
+    exit_code = 2
+
+
+class DataMissing(TrainwitnessError):
+    """A data set's files are not where they were looked for."""
+
+    exit_code = 3
+
+
+class DataDamaged(TrainwitnessError):
+    """A data set's file is there but is not what it should be."""
+
+    exit_code = 3
+
+
+class TraceDamaged(TrainwitnessError):
+    """A trace is truncated, altered, mixed up or hostile."""
+
+    exit_code = 3
+
+
+class TraceMismatch(TrainwitnessError):
+    """A sound trace, but of another task, data set or configuration than the one asked for."""
+
+    exit_code = 3
+
+
+class StorageError(TrainwitnessError):
+    """The disk refused: full, read-only, or in use by another recorder."""
+
+    exit_code = 3

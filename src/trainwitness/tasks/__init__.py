@@ -1,0 +1,1 @@
+"""WHAT is trained: Task, Dataset, Domain, Schedule, and the built-in tasks."""

@@ -1,0 +1,90 @@
+"""Dataset: indexed rows with one canonical byte encoding, before normalisation."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from trainwitness.core.canonical import RowReader, array_header, row_bytes
+from trainwitness.core.errors import UsageError
+from trainwitness.tasks.domain import Domain, FiniteReals
+
+Array = npt.NDArray[np.generic]
+Prepare = Callable[[torch.Tensor, torch.dtype], torch.Tensor]
+
+
+def as_is(inputs: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Inputs that need no normalisation: floating point in the wanted precision, integers untouched."""
+    return inputs.to(dtype) if inputs.is_floating_point() else inputs
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """`inputs[i]` and `labels[i]` are row i. Digest, Domain, commitment and forgery all speak of these values.
+
+    `prepare` turns a batch of inputs into what the model reads (pixels / 255, standardised columns).
+
+    >>> rows = Dataset("toy", np.zeros((3, 2), np.uint8), np.array([0, 1, 0]))
+    >>> len(rows), len(rows.row(0))
+    (3, 41)
+    """
+
+    name: str
+    inputs: Array
+    labels: Array
+    domain: Domain = field(default_factory=FiniteReals)
+    prepare: Prepare = as_is
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != len(self.labels) or len(self.inputs) == 0:
+            raise UsageError(
+                f"data set {self.name!r}: {len(self.inputs)} inputs and {len(self.labels)} labels",
+                hint="give one label per input, and at least one row",
+            )
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def row(self, index: int) -> bytes:
+        """The canonical bytes of one row: input, then label."""
+        return row_bytes((self.inputs[index], self.labels[index]))
+
+    def rows(self) -> Iterator[bytes]:
+        """The canonical bytes of every row, in order."""
+        # All rows share the same headers, so they are made once.
+        start = struct.pack("<I", 2) + array_header(self.inputs.dtype.name, self.inputs.shape[1:])
+        middle = array_header(self.labels.dtype.name, self.labels.shape[1:])
+        inputs = np.ascontiguousarray(self.inputs, self.inputs.dtype.newbyteorder("<"))
+        labels = np.ascontiguousarray(self.labels, self.labels.dtype.newbyteorder("<"))
+        for one_input, label in zip(inputs, labels, strict=True):
+            yield start + one_input.tobytes() + middle + label.tobytes()
+
+    def fetch(
+        self, indices: Sequence[int], carried: Mapping[int, bytes] | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inputs and labels of a micro-batch; `carried` replaces the rows at the given positions."""
+        chosen = np.asarray(indices, np.int64)
+        inputs, labels = self.inputs[chosen], self.labels[chosen]
+        for position, row in (carried or {}).items():
+            inputs[position], labels[position] = self.parse(row)
+        return torch.from_numpy(inputs), torch.from_numpy(labels)
+
+    def parse(self, row: bytes) -> tuple[Array, Array]:
+        """A row's input and label; ValueError if the bytes are not a row of this data set's schema."""
+        one_input, label = self._reader.read(row)
+        return one_input, label
+
+    @functools.cached_property
+    def _reader(self) -> RowReader:
+        return RowReader([(a.dtype.name, a.shape[1:]) for a in (self.inputs, self.labels)])
+
+    @property
+    def schema(self) -> str:
+        """Field types in words, for the manifest."""
+        return " ".join(f"{a.dtype.name}{list(a.shape[1:])}" for a in (self.inputs, self.labels))

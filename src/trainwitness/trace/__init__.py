@@ -1,0 +1,1 @@
+"""WHAT was recorded: the recorder, the trace format, and its reader."""

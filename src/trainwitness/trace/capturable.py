@@ -1,0 +1,145 @@
+"""What can never be recomputed is said at the first step, not at verification."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils._pytree import tree_flatten
+from torch.utils.data import DataLoader, IterableDataset
+
+from trainwitness.core.errors import NotCapturable
+from trainwitness.trace.rows import canonical_row
+from trainwitness.training.live import Live
+
+_ROWS_TRIED = 8
+
+
+def check_model(model: nn.Module) -> None:
+    """Refuses compiled modules and models without parameters."""
+    for name, module in model.named_modules():
+        if type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None:
+            raise NotCapturable(
+                f"{name or 'the model'} is compiled: its fused kernels differ from the step that a verifier computes",
+                hint="record the model as it was before torch.compile",
+            )
+    if next(model.parameters(), None) is None:
+        raise NotCapturable("the model has no parameters")
+
+
+def check_not_compiling() -> None:
+    """Refuses a compiled optimiser step."""
+    if torch.compiler.is_compiling():
+        raise NotCapturable(
+            "the optimiser's step is being compiled", hint="call optimizer.step() outside torch.compile"
+        )
+
+
+def check_loader(loader: DataLoader[Any]) -> None:
+    """Refuses loaders whose batches have no rows."""
+    if isinstance(loader.dataset, IterableDataset) or not hasattr(loader.dataset, "__len__"):
+        raise NotCapturable(
+            f"{type(loader.dataset).__name__} has no numbered rows",
+            hint="use a map-style data set (with __getitem__ and __len__)",
+        )
+
+
+def check_rows(loader: DataLoader[Any], indices: Any, rows: list[int], batch: Any) -> None:
+    """Fetches rows of the first batch again: they must be what they were, in the data set and in the batch."""
+    dataset = loader.dataset
+    with _random_states_kept():
+        for row in rows[:_ROWS_TRIED]:
+            if canonical_row(dataset, row) != canonical_row(dataset, row):
+                raise _unseeded(f"row {row} differs each time it is read")
+        if loader.batch_sampler is None:
+            again = loader.collate_fn(dataset[indices])
+        else:
+            again = loader.collate_fn([dataset[row] for row in rows])
+    if not _equal(again, batch):
+        raise _unseeded("reading the first batch again gives other values")
+
+
+def _unseeded(what: str) -> NotCapturable:
+    return NotCapturable(
+        f"{what}: an unseeded augmentation cannot be recomputed",
+        hint="make the augmentation a function of (seed, epoch, index)",
+    )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    (ones, spec), (others, other_spec) = tree_flatten(one), tree_flatten(other)
+    if spec != other_spec:
+        return False
+    for a, b in zip(ones, others, strict=True):
+        if isinstance(a, torch.Tensor):
+            if not isinstance(b, torch.Tensor) or not _same_values(a, b.to(a.device)):
+                return False
+        elif isinstance(a, np.ndarray):
+            if not np.array_equal(a, b):
+                return False
+        elif a != b:
+            return False
+    return True
+
+
+def _same_values(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Equal, counting undefined values (NaN) as equal to each other."""
+    return a.dtype == b.dtype and a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+@contextmanager
+def _random_states_kept() -> Iterator[None]:
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.set_rng_state(states[2])
+
+
+class OutsideChanges:
+    """Notices parameters and buffers that change between steps: g would not know of it.
+
+    PyTorch counts the writes to a tensor, which costs nothing to compare. Writes through `.data` escape the count,
+    so the first steps compare values too.
+    """
+
+    _FULL_CHECKS = 3
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._versions: dict[str, tuple[int, int]] = {}
+        self._values: dict[str, torch.Tensor] | None = None
+        self._full = self._FULL_CHECKS
+
+    def note(self) -> None:
+        """The State is now what a step left."""
+        tensors = self._watched()
+        self._versions = {name: (id(t), t._version) for name, t in tensors.items()}
+        if self._full > 0:
+            self._values = {name: t.detach().clone() for name, t in tensors.items()}
+
+    def check(self, step: int) -> None:
+        """Raises if it no longer is."""
+        if not self._versions:
+            return
+        tensors = self._watched()
+        changed = [name for name, t in tensors.items() if self._versions.get(name) != (id(t), t._version)]
+        if self._values is not None and not changed:
+            changed = [name for name, t in tensors.items() if not _same_values(t, self._values[name])]
+            self._full, self._values = self._full - 1, None
+        if changed:
+            raise NotCapturable(
+                f"step {step}: {changed[0]} was changed outside the optimiser's step",
+                hint="do not write to the model between steps, and evaluate it in eval() mode",
+            )
+
+    def _watched(self) -> dict[str, torch.Tensor]:
+        named = [*self._live.model.named_parameters(), *self._live.model.named_buffers()]
+        return dict(named)

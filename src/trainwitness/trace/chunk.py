@@ -1,0 +1,182 @@
+"""A chunk: a keyframe State and one frame per step, under one digest. docs/trace-format.md, section 4.
+
+8 bytes magic | records | 32 bytes SHA-256 of all bytes before
+record: u8 kind | u64 length | payload       kinds, in this order: H header, K keyframe, S step (any number)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import zstandard
+
+from trainwitness.core.errors import TraceDamaged
+from trainwitness.trace.codec import LEVEL, open_frame
+from trainwitness.trace.format import MAX_JSON_BYTES, TEMPORARY, ChunkHeader, StepRecord, parse
+
+MAGIC = b"TWCHUNK\x01"
+DIGEST_BYTES = 32
+_HEAD = struct.Struct("<cQ")
+_LENGTH = struct.Struct("<I")
+
+
+class Frame(NamedTuple):
+    """A step as stored: its record, the record's bytes (the leaf) and the encoded State (empty if not kept)."""
+
+    record: StepRecord
+    leaf: bytes
+    data: bytes
+    where: str
+
+
+class ChunkWriter:
+    """Writes a chunk under a temporary name; `finish` makes it appear whole, or it never does."""
+
+    def __init__(self, path: Path, header: ChunkHeader, keyframe: bytes) -> None:
+        self.header = header
+        self.steps = 0
+        self._path, self._temporary = path, path.with_suffix(TEMPORARY)
+        self._sha = hashlib.sha256()
+        self._file = self._temporary.open("wb", buffering=1 << 20)
+        try:
+            self._write(MAGIC)
+            self._record(b"H", header.model_dump_json().encode())
+            self._record(b"K", keyframe)
+        except OSError:
+            self.abandon()
+            raise
+
+    def append(self, leaf: bytes, data: bytes) -> None:
+        """Adds a step."""
+        record = zstandard.ZstdCompressor(level=LEVEL).compress(leaf)
+        self._record(b"S", _LENGTH.pack(len(record)), record, data)
+        self.steps += 1
+
+    def finish(self) -> bytes:
+        """Flushes to disk, renames into place and returns the chunk's digest."""
+        digest = self._sha.digest()
+        self._file.write(digest)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._temporary.rename(self._path)
+        sync_folder(self._path.parent)
+        return digest
+
+    def abandon(self) -> None:
+        """Drops what was written."""
+        with contextlib.suppress(OSError):  # closing flushes, which a full disk refuses
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self._temporary.unlink(missing_ok=True)
+
+    def _record(self, kind: bytes, *parts: bytes) -> None:
+        self._write(_HEAD.pack(kind, sum(map(len, parts))))
+        for part in parts:
+            self._write(part)
+
+    def _write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._sha.update(data)
+
+
+class ChunkReader:
+    """Reads a chunk, one frame at a time. With `check`, the digest over all its bytes is checked first.
+
+    Without it only `header` and the stated `digest` are to be used, and only to find the way.
+    """
+
+    def __init__(self, file: BinaryIO, name: str, *, check: bool = True) -> None:
+        self.name = name
+        self._file = file
+        self._end, self.digest = _check_digest(file, name) if check else _stated_digest(file, name)
+        file.seek(len(MAGIC))
+        self.header = parse(ChunkHeader, self._next(b"H"), self._where())
+        self._body = file.tell()
+
+    def keyframe(self) -> bytes:
+        """The encoded State the chunk begins with."""
+        self._file.seek(self._body)
+        return self._next(b"K")
+
+    def frames(self) -> Iterator[Frame]:
+        """Every step, in order."""
+        self.keyframe()
+        while self._file.tell() < self._end:
+            where = self._where()
+            payload = self._next(b"S")
+            cut = _LENGTH.size + _LENGTH.unpack_from(payload)[0] if len(payload) >= _LENGTH.size else 1 << 62
+            if cut > len(payload):
+                raise TraceDamaged(f"{where}: the record is longer than its frame")
+            leaf = _unpack_json(payload[_LENGTH.size : cut], where)
+            yield Frame(parse(StepRecord, leaf, where), leaf, payload[cut:], where)
+
+    def _next(self, wanted: bytes) -> bytes:
+        where, left = self._where(), self._end - self._file.tell()
+        head = self._file.read(min(_HEAD.size, max(left, 0)))
+        if len(head) < _HEAD.size:
+            raise TraceDamaged(f"{where}: the chunk ends inside a record")
+        kind, length = _HEAD.unpack(head)
+        if kind != wanted:
+            raise TraceDamaged(f"{where}: a record of kind {kind!r} where {wanted!r} belongs")
+        if length > left - _HEAD.size:
+            raise TraceDamaged(f"{where}: a record of {length} bytes passes the end of the chunk")
+        payload = self._file.read(length)
+        if len(payload) != length:
+            raise TraceDamaged(f"{where}: the file ends inside a record")
+        return payload
+
+    def _where(self) -> str:
+        return f"{self.name}, offset {self._file.tell()}"
+
+
+def _stated_digest(file: BinaryIO, name: str) -> tuple[int, bytes]:
+    """Where the records end, and the digest that stands there."""
+    end = file.seek(0, os.SEEK_END) - DIGEST_BYTES
+    file.seek(0)
+    if end < len(MAGIC) or file.read(len(MAGIC)) != MAGIC:
+        raise TraceDamaged(f"{name}, offset 0: not a chunk of trace format 1")
+    file.seek(end)
+    return end, file.read(DIGEST_BYTES)
+
+
+def _check_digest(file: BinaryIO, name: str) -> tuple[int, bytes]:
+    """The same, once the file's bytes are seen to have it."""
+    end, digest = _stated_digest(file, name)
+    file.seek(0)
+    sha, left = hashlib.sha256(), end
+    while left > 0 and (data := file.read(min(left, 1 << 20))):
+        sha.update(data)
+        left -= len(data)
+    if left or sha.digest() != digest:
+        raise TraceDamaged(f"{name}, offset {end}: its bytes do not have the digest it states: truncated or altered")
+    return end, digest
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes a rename in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unpack_json(data: bytes, where: str) -> bytes:
+    try:
+        size = zstandard.get_frame_parameters(data).content_size
+        if size > MAX_JSON_BYTES:
+            raise TraceDamaged(f"{where}: a record of {size} bytes, at most {MAX_JSON_BYTES} are read")
+        reader = open_frame(data, size, where)
+        text = reader.read(size)
+        if len(text) != size or reader.read(1):
+            raise TraceDamaged(f"{where}: the record is not {size} bytes long")
+    except zstandard.ZstdError as error:
+        raise TraceDamaged(f"{where}: {error}") from error
+    return text

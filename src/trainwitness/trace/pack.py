@@ -1,0 +1,58 @@
+"""Packing a trace into one file, and back."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from trainwitness.core.errors import StorageError
+from trainwitness.trace.format import TEMPORARY
+from trainwitness.trace.reader import Trace
+from trainwitness.trace.store import Store, open_store
+from trainwitness.trace.writer import storage_errors
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def pack(source: Path, target: Path, progress: Callable[[int], None] | None = None) -> None:
+    """Checks the trace at `source` and writes it as one file. The same trace gives the same file."""
+    if target.exists():
+        raise StorageError(f"{target}: already exists", hint="choose another name")
+    Trace.open(source).check(progress)
+    store, temporary = open_store(source), target.with_name(target.name + TEMPORARY)
+    with storage_errors(target, "packing"):
+        try:
+            with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
+                for name in sorted(store.names()):
+                    entry = zipfile.ZipInfo(name, _EPOCH)
+                    entry.external_attr = 0o644 << 16
+                    with store.open(name) as file, archive.open(entry, "w", force_zip64=True) as packed:
+                        shutil.copyfileobj(file, packed, 1 << 20)
+            temporary.rename(target)
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def unpack(source: Path, target: Path, progress: Callable[[int], None] | None = None) -> None:
+    """Checks the packed trace at `source` and writes it as a folder."""
+    if target.exists():
+        raise StorageError(f"{target}: already exists", hint="choose another folder")
+    Trace.open(source).check(progress)
+    temporary = target.with_name(target.name + TEMPORARY)
+    with storage_errors(target, "unpacking"):
+        try:
+            temporary.mkdir(parents=True)
+            _copy_files(open_store(source), temporary)
+            temporary.rename(target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _copy_files(store: Store, folder: Path) -> None:
+    for name in sorted(store.names()):  # only the names of the format: none has a separator in it
+        with store.open(name) as file, (folder / name).open("xb") as unpacked:
+            shutil.copyfileobj(file, unpacked, 1 << 20)

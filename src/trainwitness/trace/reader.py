@@ -1,0 +1,286 @@
+"""Trace: reading what was recorded. Every byte is checked against a digest before it is used."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import bisect
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainwitness.commitments.merkle import Frontier
+from trainwitness.core.batch import Batch
+from trainwitness.core.errors import TraceDamaged, UsageError
+from trainwitness.core.state import State
+from trainwitness.trace import format as f
+from trainwitness.trace.chunk import ChunkReader, Frame
+from trainwitness.trace.codec import decode
+from trainwitness.trace.layout import EMPTY, Buffer, Layout
+from trainwitness.trace.store import Store, open_store, read_all
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """From one stored State to the next: one step, or K steps with `checkpoint_every=K`."""
+
+    before: State
+    records: tuple[f.StepRecord, ...]
+    leaves: tuple[bytes, ...]
+    """The records as stored, under the step root."""
+    after: State
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """The batches of these steps."""
+        return tuple(record_batch(record) for record in self.records)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a complete reading established."""
+
+    steps: int
+    step_root: str
+    initial_state: str | None
+    final_state: str | None
+    carried_rows: int
+    stored_bytes: int
+    state_bytes: int
+    parameter_bytes: int
+
+
+class Trace:
+    """A recorded run, opened for reading.
+
+    Opening reads the manifest and the seal; chunks are read, one at a time, when their steps are asked for.
+    An unsealed (interrupted) trace opens up to its last whole chunk.
+
+    >>> trace = Trace.open(Path("run.trace"))                                    # doctest: +SKIP
+    >>> for segment in trace.segments(): print(segment.records[0].step)          # doctest: +SKIP
+    """
+
+    def __init__(self, path: Path, store: Store) -> None:
+        self.path, self._store = path, store
+        names = store.names()
+        if f.MANIFEST not in names:
+            raise TraceDamaged(f"{path}: no {f.MANIFEST}: not a trace", hint="name a trace folder or a packed trace")
+        self.manifest, self.id = f.load(f.Manifest, read_all(store, f.MANIFEST), f.MANIFEST)
+        self.seal = self._load_seal() if f.SEAL in names else None
+        self.chunks = _contiguous(names, f.chunk_name, 0)
+        self.sessions, self.session_digests = self._load_sessions(_contiguous(names, f.session_name, 1))
+        if self.seal and self.chunks != len(self.seal.chunks):
+            raise TraceDamaged(f"{path}: {self.chunks} chunks, the seal names {len(self.seal.chunks)}")
+        self._first_steps: list[int] = []
+        self.chunk_digests: list[str] = []
+        self._index()
+
+    @classmethod
+    def open(cls, path: Path | str) -> Trace:
+        """Opens a trace folder or packed trace."""
+        return cls(Path(path), open_store(Path(path)))
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the recording was finished."""
+        return self.seal is not None
+
+    @functools.cached_property
+    def steps(self) -> int:
+        """Steps that can be read."""
+        if self.seal:
+            return self.seal.steps
+        if not self.chunks:
+            return 0
+        with self._chunk(self.chunks - 1) as chunk:
+            return chunk.header.first_step + sum(1 for _ in chunk.frames())
+
+    def frames(self) -> Iterator[Frame]:
+        """Every step as stored, without decoding States."""
+        for index in range(self.chunks):
+            with self._chunk(index) as chunk:
+                yield from chunk.frames()
+
+    def segments(self, start: int = 0, stop: int | None = None) -> Iterator[Segment]:
+        """The segments that contain steps `start` to `stop` - 1."""
+        stop = self.steps if stop is None else stop
+        if not 0 <= start <= stop <= self.steps:
+            raise UsageError(f"steps {start}:{stop} of a trace of {self.steps} steps")
+        if start == stop:
+            return
+        last_state: str | None = None
+        first, behind = bisect.bisect_right(self._first_steps, start) - 1, bisect.bisect_left(self._first_steps, stop)
+        for index in range(first, behind):
+            with self._chunk(index) as chunk:
+                for segment in _decode(chunk, last_state):
+                    if segment.records[0].step >= stop:
+                        return
+                    if segment.records[-1].step >= start:
+                        yield segment
+                    last_state = segment.records[-1].state
+
+    def initial_state(self) -> State:
+        """The State the first step starts from."""
+        if not self.chunks:
+            raise TraceDamaged(f"{self.path}: no whole chunk was written")
+        with self._chunk(0) as chunk:
+            return _keyframe(chunk).state()
+
+    def final_state(self) -> State:
+        """The last State."""
+        state = None
+        for segment in self.segments(max(self.steps - 1, 0)):
+            state = segment.after
+        return self.initial_state() if state is None else state
+
+    def check(self, progress: Progress | None = None) -> Checked:
+        """Reads everything, decodes every State and compares every digest; raises TraceDamaged otherwise."""
+        tree, steps, carried, initial, final = Frontier(), 0, 0, None, None
+        state = State({})
+        if self.chunks:
+            with self._chunk(0) as chunk:
+                initial = final = chunk.header.state
+            tree.append(f.initial_leaf(initial))
+            state = self.initial_state()
+        for segment in self.segments():
+            for leaf, batch in zip(segment.leaves, segment.batches, strict=True):
+                tree.append(leaf)
+                carried += len(batch.carried)
+            steps += len(segment.records)
+            final, state = segment.records[-1].state, segment.after
+            if progress:
+                progress(len(segment.records))
+        self._check_seal(steps, tree.root().hex(), final)
+        return Checked(
+            steps=steps,
+            step_root=tree.root().hex(),
+            initial_state=initial,
+            final_state=final,
+            carried_rows=carried,
+            stored_bytes=self._size(),
+            state_bytes=state.nbytes,
+            parameter_bytes=state.parameter_bytes,
+        )
+
+    def _check_seal(self, steps: int, root: str, final: str | None) -> None:
+        if not self.seal:
+            return
+        found = (steps, root, final, self.manifest.data.root)
+        stated = (self.seal.steps, self.seal.step_root, self.seal.final_state, self.seal.data_root)
+        for name, one, other in zip(("steps", "step root", "final State", "data root"), found, stated, strict=True):
+            if one != other:
+                raise TraceDamaged(f"{f.SEAL}: {name} {other}, the trace has {one}")
+
+    def _size(self) -> int:
+        total = 0
+        for name in self._store.names():
+            with self._store.open(name) as file:
+                total += file.seek(0, 2)
+        return total
+
+    def _load_seal(self) -> f.Seal:
+        seal, _ = f.load(f.Seal, read_all(self._store, f.SEAL), f.SEAL)
+        if seal.trace != self.id:
+            raise TraceDamaged(f"{f.SEAL}: seals trace {seal.trace}, the manifest is {self.id}")
+        return seal
+
+    def _load_sessions(self, count: int) -> tuple[list[f.Session], list[str]]:
+        loaded = [f.load(f.Session, read_all(self._store, n), n) for n in map(f.session_name, range(1, count + 1))]
+        for number, (session, _) in enumerate(loaded, start=1):
+            if session.trace != self.id:
+                raise TraceDamaged(f"{f.session_name(number)}: of trace {session.trace}, the manifest is {self.id}")
+        digests = [digest for _, digest in loaded]
+        if self.seal and digests != self.seal.sessions:
+            raise TraceDamaged(f"{self.path}: the sessions are not those the seal names")
+        return [session for session, _ in loaded], digests
+
+    def _index(self) -> None:
+        """Each chunk's first step and stated digest; the digest is checked when the chunk is read."""
+        previous = f.NO_DIGEST
+        for number in range(self.chunks):
+            with self._chunk(number, check=False) as chunk:
+                if chunk.header.previous != previous:
+                    raise TraceDamaged(f"{chunk.name}: follows chunk {chunk.header.previous}, not {previous}")
+                self._first_steps.append(chunk.header.first_step)
+                previous = chunk.digest.hex()
+                self.chunk_digests.append(previous)
+        first = self._first_steps
+        if first[:1] not in ([], [0]) or any(a >= b for a, b in itertools.pairwise(first)):
+            raise TraceDamaged(f"{self.path}: the chunks begin with steps {first[:10]}")
+
+    @contextlib.contextmanager
+    def _chunk(self, index: int, *, check: bool = True) -> Iterator[ChunkReader]:
+        name = f.chunk_name(index)
+        with self._store.open(name) as file:
+            chunk = ChunkReader(file, name, check=check)
+            header = chunk.header
+            if (header.trace, header.index) != (self.id, index):
+                raise TraceDamaged(f"{name}: is chunk {header.index} of trace {header.trace}, not of this one")
+            if self.seal and chunk.digest.hex() != self.seal.chunks[index]:
+                raise TraceDamaged(f"{name}: not the chunk the seal names")
+            yield chunk
+
+
+def _keyframe(chunk: ChunkReader) -> Buffer:
+    where = f"{chunk.name} (keyframe)"
+    buffer = decode(chunk.keyframe(), Layout.from_table(chunk.header.tensors, where), EMPTY, where)
+    _check_state(buffer, chunk.header.state, where)
+    return buffer
+
+
+def _decode(chunk: ChunkReader, last_state: str | None) -> Iterator[Segment]:
+    """The segments of one chunk; `last_state` is the digest the chunk before ended with, if it was read."""
+    if last_state not in (None, chunk.header.state):
+        raise TraceDamaged(f"{chunk.name}: does not begin with the State the chunk before ended with")
+    current, expected = _keyframe(chunk), chunk.header.first_step
+    layout, records, leaves = current.layout, [], []
+    for frame in chunk.frames():
+        record, where = frame.record, f"{frame.where} (step {frame.record.step})"
+        if record.step != expected:
+            raise TraceDamaged(f"{where}: step {expected} belongs here")
+        if record.tensors is not None:
+            layout = Layout.from_table(record.tensors, where)
+        if (record.state is None) != (not frame.data):
+            raise TraceDamaged(f"{where}: a State and its digest go together")
+        expected += 1
+        records.append(record)
+        leaves.append(frame.leaf)
+        if record.state is not None:
+            following = decode(frame.data, layout, current, where)
+            _check_state(following, record.state, where)
+            yield Segment(current.state(), tuple(records), tuple(leaves), following.state())
+            current, records, leaves = following, [], []
+    if records or expected == chunk.header.first_step:
+        raise TraceDamaged(f"{chunk.name}: ends without the State of its last step")
+
+
+def record_batch(record: f.StepRecord) -> Batch:
+    """The batch of a step."""
+    try:
+        carried = {int(k): base64.b64decode(row, validate=True) for k, row in record.carried.items()}
+    except (ValueError, binascii.Error) as error:
+        raise TraceDamaged(f"step {record.step}: a carried row is not base64: {error}") from error
+    size = sum(map(len, record.rows))
+    if any(not 0 <= k < size for k in carried):
+        raise TraceDamaged(f"step {record.step}: a carried row for a position outside the batch of {size}")
+    return Batch(record.step, record.epoch, tuple(map(tuple, record.rows)), carried)
+
+
+def _check_state(buffer: Buffer, stated: str, where: str) -> None:
+    if buffer.state().digest().hex() != stated:
+        raise TraceDamaged(f"{where}: the State does not have the digest the record states")
+
+
+def _contiguous(names: set[str], name_of: Callable[[int], str], first: int) -> int:
+    """How many of the numbered files there are; refuses gaps."""
+    prefix = name_of(first).split("-")[0]
+    wanted = [name for name in names if name.startswith(prefix + "-")]
+    for index in range(first, first + len(wanted)):
+        if name_of(index) not in names:
+            raise TraceDamaged(f"{name_of(index)}: missing, though later ones are there")
+    return len(wanted)

@@ -1,0 +1,377 @@
+"""Recorder: the few lines that make anyone's training loop leave a trace."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from trainwitness.core.environment import current_environment
+from trainwitness.core.errors import NotCapturable, StorageError, TraceMismatch, UsageError
+from trainwitness.core.numerics import Numerics, Precision
+from trainwitness.tasks.task import Initialisation, TaskSpec
+from trainwitness.trace import capturable
+from trainwitness.trace import format as f
+from trainwitness.trace.layout import Buffer
+from trainwitness.trace.pipeline import Pipeline
+from trainwitness.trace.reader import Trace
+from trainwitness.trace.rows import data_facts, indexed_loader, row_numbers
+from trainwitness.trace.writer import FolderLock, TraceWriter
+from trainwitness.training.apply_numerics import AUTOCAST_DTYPE, current_numerics
+from trainwitness.training.live import Live
+from trainwitness.training.randomness import seed_epoch, seed_micro_batch
+
+
+class Recorder:
+    """Records a training loop into a trace folder.
+
+        recorder = Recorder("run.trace", model=model, optimizer=optimizer)
+        for epoch in range(recorder.epoch, 10):
+            for inputs, labels in recorder.loader(loader):
+                ...                                   # forward, backward, optimizer.step() as ever
+        recorder.close()
+
+    A step ends with the optimiser's step; batches taken from the loader before it are its micro-batches. The
+    State is copied when the next batch is asked for, so a loss scaler's update and a scheduler's step are in it.
+    The recorder seeds PyTorch for every micro-batch and epoch from `seed`, so dropout and the loader's order can
+    be recomputed. What could never be recomputed is refused at the first step, as NotCapturable.
+
+    - `scaler`, `scheduler`: pass them if the loop uses them.
+    - `resume=True` goes on with an interrupted recording: model, optimiser, scaler and scheduler are set to the
+      last recorded step, `epoch` says where to go on, and the loader leaves out what was already used.
+    - As a context manager it closes itself, leaving the trace unsealed if the block raised.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        scaler: torch.amp.GradScaler | None = None,
+        scheduler: torch.optim.lr_scheduler.LRScheduler | None = None,
+        seed: int = 0,
+        task: TaskSpec | None = None,
+        numerics: Numerics | None = None,
+        data: f.DataFacts | None = None,
+        initialisation: Initialisation | None = None,
+        order: str = "loader",
+        checkpoint_every: int = 1,
+        chunk_steps: int = f.CHUNK_STEPS,
+        resume: bool = False,
+    ) -> None:
+        if checkpoint_every < 1 or chunk_steps < 1:
+            raise UsageError("checkpoint_every and chunk_steps must be at least 1")
+        capturable.check_model(model)
+        self.path, self.seed = Path(path), seed
+        self.steps = 0
+        """Steps recorded so far."""
+        self.epoch = 0
+        """The epoch to go on with: 0, or where an interrupted recording stopped."""
+        self._live = Live(model, optimizer, scaler)
+        self._scheduler = scheduler
+        self._facts: dict[str, Any] = {
+            "task": task,
+            "initialisation": initialisation or "unstated",
+            "order": order,
+            "checkpoint_every": checkpoint_every,
+            "chunk_steps": chunk_steps,
+        }
+        self._data = data
+        self._dataset: object | None = None
+        self._numerics, self._precision = numerics, _parameter_precision(model)
+        self._micros: list[list[int]] = []
+        self._groups: list[dict[str, Any]] | None = None
+        self._micro_epoch = 0
+        self._stepped = self._iterating = self._closed = False
+        self._scale = self._scaler_state()
+        self._guard = capturable.OutsideChanges(self._live)
+        self._seen_in_epoch = hashlib.sha256()
+        self._batches_in_epoch = 0
+        self._writer: TraceWriter | None = None
+        self._pipeline: Pipeline | None = None
+        self._initial: Buffer | None = None
+        self._lock = FolderLock(self.path)
+        try:
+            self._resume() if resume else self._refuse_used_folder()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._hooks = [
+            optimizer.register_step_pre_hook(self._before_step),
+            optimizer.register_step_post_hook(self._after_step),
+            model.register_forward_pre_hook(self._before_forward),
+        ]
+
+    # ------------------------------------------------------------------ what the loop calls
+
+    def loader(self, loader: DataLoader[Any]) -> Iterator[Any]:
+        """Yields the loader's batches and notes which rows make each. One call is one epoch."""
+        self._check_open()
+        self._use_dataset(loader)
+        if self._iterating:  # the loop before this one was left early
+            self._start_epoch(self.epoch + 1)
+        self._iterating = True
+        skip = self._batches_in_epoch
+        made, skipping = indexed_loader(loader, skip)
+        sampler_generator = getattr(loader.sampler, "generator", None)
+        if hasattr(loader.sampler, "set_epoch"):
+            loader.sampler.set_epoch(self.epoch)
+        seed_epoch(self.seed, self.epoch, loader.generator, sampler_generator)
+        for number, (indices, batch) in enumerate(made):
+            rows = row_numbers(indices)
+            if number == 0:
+                self._check_skipped(skipping)
+            if self.steps == 0 and number == 0:
+                capturable.check_rows(loader, indices, rows, batch)
+            self.batch(rows)
+            self._note_batch(rows)
+            yield batch
+        self._iterating = False
+        self._start_epoch(self.epoch + 1)
+
+    def batch(self, rows: Sequence[int], *, epoch: int | None = None) -> None:
+        """Says which rows the next micro-batch is made of. `loader` does this by itself."""
+        self._check_open()
+        if epoch is not None and epoch != self.epoch:
+            self._start_epoch(epoch)
+        self._end_step()
+        if self._writer is None and self._initial is None:
+            self._initial = Buffer.of(self._live.tensors())
+        self._micros.append(list(rows))
+        self._micro_epoch = self.epoch
+        seed_micro_batch(self.seed, self.steps, len(self._micros) - 1)
+
+    def close(self, *, seal: bool = True) -> None:
+        """Writes what is left; `seal=False` leaves the trace unsealed, to be resumed."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._end_step(last=True)
+            if seal and self._writer is None:
+                raise NotCapturable(
+                    "no step was recorded: the optimiser's step() was never seen",
+                    hint="take batches from recorder.loader(...); a compiled training step cannot be recorded",
+                )
+            if self._pipeline is not None:
+                self._pipeline.finish()
+            if self._writer is not None:
+                self._writer.seal() if seal else self._writer.flush()
+        finally:
+            for hook in self._hooks:
+                hook.remove()
+            if self._writer is not None:
+                self._writer.abandon()
+            self._lock.release()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        try:
+            self.close(seal=False)
+        except (StorageError, NotCapturable):
+            if not isinstance(error, (StorageError, NotCapturable)):
+                raise
+
+    # ------------------------------------------------------------------ what PyTorch calls
+
+    def _before_forward(self, _module: nn.Module, _inputs: Any) -> None:
+        for precision, dtype in AUTOCAST_DTYPE.items():
+            device = next(self._live.model.parameters()).device.type
+            if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == dtype:
+                self._precision = precision
+
+    def _before_step(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        capturable.check_not_compiling()
+        if not self._micros:
+            raise NotCapturable(
+                f"step {self.steps}: the optimiser stepped, but no batch was announced",
+                hint="take every batch from recorder.loader(...), or name its rows with recorder.batch(rows)",
+            )
+        if self._stepped:
+            raise NotCapturable(
+                f"step {self.steps}: the optimiser stepped twice on one batch",
+                hint="announce the rows of each step with recorder.batch(rows)",
+            )
+        self._groups = self._live.groups()
+
+    def _after_step(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        self._stepped = True
+        self._guard.note()
+
+    # ------------------------------------------------------------------ steps
+
+    def _end_step(self, *, last: bool = False) -> None:
+        """Records the step that has ended, if one has."""
+        scale = self._scaler_state()
+        skipped_by_scaler = not self._stepped and bool(self._micros) and scale != self._scale
+        if not self._stepped and not skipped_by_scaler:
+            return
+        if self._pipeline is None:
+            self._begin()
+        assert self._pipeline is not None
+        if not skipped_by_scaler:
+            self._guard.check(self.steps)
+        record = f.StepRecord(
+            step=self.steps,
+            epoch=self._micro_epoch,
+            rows=self._micros,
+            groups=self._groups if self._groups is not None else self._live.groups(),
+            state=None,
+            resume=self._resume_facts(),
+        )
+        kept = last or (self.steps + 1) % self._facts["checkpoint_every"] == 0
+        tensors = self._live.tensors()
+        self._pipeline.submit(record, tensors if kept else None)
+        self._guard.note()
+        self.steps += 1
+        self._scale, self._stepped = scale, False
+        self._micros, self._groups = [], None
+
+    def _begin(self) -> None:
+        """The first step is over: everything the manifest states is known."""
+        if self._writer is None:
+            assert self._initial is not None
+            if self._data is None:
+                raise NotCapturable(
+                    "the recorder does not know the data set", hint="use recorder.loader(...), or pass data=..."
+                )
+            parameters = list(self._live.model.parameters())
+            manifest = f.Manifest(
+                model=type(self._live.model).__name__,
+                parameters=sum(parameter.numel() for parameter in parameters),
+                optimizer=type(self._live.optimizer).__name__,
+                numerics=self._numerics or current_numerics(parameters[0].device, self._precision),
+                environment=current_environment(),
+                seed=self.seed,
+                data=self._data,
+                **self._facts,
+            )
+            self._writer = TraceWriter.create(self.path, manifest, self._initial)
+            self._initial = None
+        self._pipeline = Pipeline(self._writer)
+
+    def _resume_facts(self) -> f.Resume | None:
+        if self._scheduler is None:
+            return f.Resume(epoch=self.epoch, groups=[]) if self.epoch != self._micro_epoch else None
+        try:
+            state = json.loads(json.dumps(self._scheduler.state_dict(), allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise NotCapturable(
+                f"the scheduler's state cannot be written: {error}",
+                hint="leave scheduler= out and restore it yourself",
+            ) from error
+        return f.Resume(epoch=self.epoch, groups=self._live.groups(), scheduler=state)
+
+    def _scaler_state(self) -> dict[str, Any] | None:
+        return self._live.scaler.state_dict() if self._live.scaler is not None else None
+
+    # ------------------------------------------------------------------ epochs and rows
+
+    def _use_dataset(self, loader: DataLoader[Any]) -> None:
+        capturable.check_loader(loader)
+        if self._dataset is None:
+            facts = self._data or data_facts(loader.dataset)
+            if self._writer is not None and facts.root != self._writer.manifest.data.root:
+                raise TraceMismatch("the loader's data set is not the one this trace was recorded with")
+            self._data, self._dataset = facts, loader.dataset
+        elif self._dataset is not loader.dataset:
+            raise NotCapturable("a second data set in one recording", hint="join them with ConcatDataset")
+
+    def _start_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+        self._batches_in_epoch, self._seen_in_epoch = 0, hashlib.sha256()
+
+    def _note_batch(self, rows: Sequence[int]) -> None:
+        self._batches_in_epoch += 1
+        self._seen_in_epoch.update(json.dumps(list(rows)).encode())
+
+    def _check_skipped(self, skipping: Any) -> None:
+        seen = hashlib.sha256()
+        for indices in skipping.skipped:
+            seen.update(json.dumps(row_numbers(indices)).encode())
+        if seen.digest() != self._seen_in_epoch.digest():
+            raise TraceMismatch(
+                f"epoch {self.epoch}: the loader's order is not the recorded one",
+                hint="resume with the same loader, sampler and seed",
+            )
+
+    # ------------------------------------------------------------------ starting and resuming
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("this recorder is closed")
+
+    def _refuse_used_folder(self) -> None:
+        used = [entry.name for entry in self.path.iterdir() if entry.name != f.LOCK]
+        if f.MANIFEST in used:
+            raise StorageError(
+                f"{self.path}: already holds a trace", hint="choose another folder, or resume it if it is unsealed"
+            )
+        if any(not name.endswith(f.TEMPORARY) for name in used):
+            raise StorageError(f"{self.path}: not empty: {sorted(used)[0]}", hint="choose another folder")
+
+    def _resume(self) -> None:
+        if not (self.path / f.MANIFEST).exists():
+            self._refuse_used_folder()
+            return  # killed before its first step was over: begin anew
+        trace = Trace.open(self.path)
+        if trace.sealed:
+            raise StorageError(f"{self.path}: this trace is sealed; nothing is left to resume")
+        if trace.steps == 0:
+            (self.path / f.MANIFEST).unlink()
+            return
+        self._check_same_run(trace)
+        self._live.load(trace.final_state())
+        self._scale = self._scaler_state()
+        last = None
+        for frame in trace.frames():
+            last = frame.record
+            if last.epoch != self.epoch:
+                self._start_epoch(last.epoch)
+            for rows in last.rows:
+                self._note_batch(rows)
+        assert last is not None
+        if last.resume is not None and last.resume.epoch != self.epoch:
+            self._start_epoch(last.resume.epoch)
+        groups = last.resume.groups if last.resume and last.resume.groups else last.groups
+        self._live.set_groups(groups)
+        if self._scheduler is not None and last.resume is not None and last.resume.scheduler is not None:
+            self._scheduler.load_state_dict(last.resume.scheduler)
+        self.steps = trace.steps
+        self._writer = TraceWriter.resume(self.path, trace, current_environment())
+        self._facts["checkpoint_every"] = trace.manifest.checkpoint_every
+
+    def _check_same_run(self, trace: Trace) -> None:
+        manifest = trace.manifest
+        mine = (self._facts["task"], self.seed, type(self._live.model).__name__)
+        recorded = (manifest.task, manifest.seed, manifest.model)
+        for name, one, other in zip(("task", "seed", "model"), mine, recorded, strict=True):
+            if one != other:
+                raise TraceMismatch(f"{self.path}: recorded with {name} {other}, resumed with {one}")
+        if self._numerics is not None and self._numerics != manifest.numerics:
+            raise TraceMismatch(
+                f"{self.path}: recorded under {manifest.numerics}, resumed under {self._numerics}",
+                hint="resume with the same precision, device and threads",
+            )
+        if self._data is not None and self._data != manifest.data:
+            raise TraceMismatch(f"{self.path}: the data set is not the one this trace was recorded with")
+
+
+def _parameter_precision(model: nn.Module) -> Precision:
+    dtype = next((parameter.dtype for parameter in model.parameters()), torch.float32)
+    return "float64" if dtype == torch.float64 else "float32"

@@ -1,0 +1,177 @@
+"""TraceWriter: puts records and States on disk, so that a crash at any moment loses at most the open chunk."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from trainwitness.commitments.merkle import Frontier
+from trainwitness.core.environment import Environment
+from trainwitness.core.errors import StorageError
+from trainwitness.trace import format as f
+from trainwitness.trace.chunk import ChunkWriter, sync_folder
+from trainwitness.trace.codec import encode
+from trainwitness.trace.layout import EMPTY, Buffer
+from trainwitness.trace.reader import Trace
+
+
+class FolderLock:
+    """Only one recorder per folder. The system lets go of the lock when its process dies, however it dies."""
+
+    def __init__(self, folder: Path) -> None:
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._path = folder / f.LOCK
+            self._file = self._path.open("ab")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The recorder before us may have removed the file between our opening and locking it.
+            if os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino:
+                raise BlockingIOError
+        except OSError as error:
+            self._file.close()
+            raise StorageError(
+                f"{folder}: another recorder is writing here", hint="wait for it, or choose another folder"
+            ) from error
+
+    def release(self) -> None:
+        """Lets another recorder in."""
+        if not self._file.closed:
+            with suppress(OSError):
+                self._path.unlink()
+            self._file.close()
+
+
+class TraceWriter:
+    """Writes one trace into a locked folder. Not for several threads at once."""
+
+    def __init__(self, folder: Path, manifest: f.Manifest, trace_id: str, initial: Buffer) -> None:
+        self.manifest, self.trace_id = manifest, trace_id
+        self._folder = folder
+        self._last, self._last_digest = initial, initial.state().digest().hex()
+        self._chunk: ChunkWriter | None = None
+        self._chunks: list[str] = []
+        self._sessions: list[str] = []
+        self._steps = 0
+        self._tree = Frontier([f.initial_leaf(self._last_digest)])
+
+    @classmethod
+    def create(cls, folder: Path, manifest: f.Manifest, initial: Buffer) -> TraceWriter:
+        """Begins a trace with its initial State."""
+        with storage_errors(folder):
+            content, trace_id = f.dump(manifest)
+            _write_whole(folder / f.MANIFEST, content)
+        return cls(folder, manifest, trace_id, initial)
+
+    @classmethod
+    def resume(cls, folder: Path, trace: Trace, environment: Environment) -> TraceWriter:
+        """Goes on after the last whole chunk of an unsealed trace; records where it went on, and on what."""
+        initial = Buffer.of(trace.initial_state().tensors)
+        writer = cls(folder, trace.manifest, trace.id, initial)
+        for frame in trace.frames():
+            writer._tree.append(frame.leaf)
+        writer._last = Buffer.of(trace.final_state().tensors)
+        writer._last_digest = writer._last.state().digest().hex()
+        writer._steps = trace.steps
+        writer._chunks = list(trace.chunk_digests)
+        session = f.Session(trace=trace.id, first_step=trace.steps, environment=environment)
+        content, digest = f.dump(session)
+        number = len(trace.sessions) + 1
+        with storage_errors(folder):
+            for leftover in folder.glob(f"*{f.TEMPORARY}"):
+                leftover.unlink()
+            _write_whole(folder / f.session_name(number), content)
+        writer._sessions = [*trace.session_digests, digest]
+        return writer
+
+    def append(self, record: f.StepRecord, buffer: Buffer | None) -> Buffer | None:
+        """Adds a step and, where it is a checkpoint, its State. Returns a Buffer that may be used again."""
+        with storage_errors(self._folder):
+            chunk = self._chunk = self._chunk or self._new_chunk()
+            if buffer is None:
+                freed, data = None, b""
+                record = record.model_copy(update={"state": None})
+            else:
+                self._last_digest = buffer.state().digest().hex()
+                table = None if buffer.layout == self._last.layout else buffer.layout.table()
+                record = record.model_copy(update={"state": self._last_digest, "tensors": table})
+                data = encode(buffer, self._last)
+                freed, self._last = self._last, buffer
+            leaf = record.to_bytes()
+            chunk.append(leaf, data)
+            self._tree.append(leaf)
+            self._steps += 1
+            if chunk.steps >= self.manifest.chunk_steps and buffer is not None:
+                self.flush()
+        return freed
+
+    def flush(self) -> None:
+        """Finishes the open chunk."""
+        if self._chunk is not None:
+            with storage_errors(self._folder):
+                self._chunks.append(self._chunk.finish().hex())
+            self._chunk = None
+
+    def seal(self) -> str:
+        """Finishes the trace and returns its step root."""
+        self.flush()
+        seal = f.Seal(
+            trace=self.trace_id,
+            steps=self._steps,
+            chunks=self._chunks,
+            sessions=self._sessions,
+            step_root=self._tree.root().hex(),
+            data_root=self.manifest.data.root,
+            final_state=self._last_digest,
+        )
+        with storage_errors(self._folder):
+            _write_whole(self._folder / f.SEAL, f.dump(seal)[0])
+        return seal.step_root
+
+    def abandon(self) -> None:
+        """Drops the open chunk; the whole ones stay."""
+        if self._chunk is not None:
+            self._chunk.abandon()
+            self._chunk = None
+
+    def _new_chunk(self) -> ChunkWriter:
+        header = f.ChunkHeader(
+            trace=self.trace_id,
+            index=len(self._chunks),
+            previous=self._chunks[-1] if self._chunks else f.NO_DIGEST,
+            first_step=self._steps,
+            state=self._last_digest,
+            tensors=self._last.layout.table(),
+        )
+        path = self._folder / f.chunk_name(header.index)
+        return ChunkWriter(path, header, encode(self._last, EMPTY))
+
+
+@contextmanager
+def storage_errors(path: Path, doing: str = "recording") -> Iterator[None]:
+    """Turns the system's refusals into one StorageError."""
+    try:
+        yield
+    except OSError as error:
+        rest = "; what was written before opens, and resuming goes on from there" if doing == "recording" else ""
+        raise StorageError(
+            f"{path}: {doing} stopped: {error.strerror or error}", hint=f"make room or name another place{rest}"
+        ) from error
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    temporary = path.with_suffix(f.TEMPORARY)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)

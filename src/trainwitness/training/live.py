@@ -1,0 +1,185 @@
+"""The State of a live model, optimiser and loss scaler: reading it and putting it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from trainwitness.core.canonical import DTYPE_NAMES
+from trainwitness.core.errors import NotCapturable, TraceMismatch
+from trainwitness.core.state import State
+
+_SCALARS: dict[type, torch.dtype] = {bool: torch.bool, int: torch.int64, float: torch.float64}
+
+
+class Live:
+    """A model being trained, with names for everything in its State.
+
+    Optimiser entries are `optim/PARAMETER/KEY`. Values that are not tensors get a tag: `KEY:int`, `KEY:float`,
+    `KEY:bool` (a scalar), `KEY:none` (empty), `KEY:list` (its length, followed by `KEY/0`, `KEY/1`, ...).
+    """
+
+    def __init__(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None = None
+    ) -> None:
+        self.model, self.optimizer = model, optimizer
+        self.scaler = scaler if scaler is not None and scaler.is_enabled() else None
+        self._names: dict[torch.Tensor, str] = {p: name for name, p in model.named_parameters()}
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter not in self._names:
+                    raise NotCapturable(
+                        f"the optimiser updates a parameter {list(parameter.shape)} that is not in the model",
+                        hint="pass a model that holds every trained parameter (nn.ModuleList joins several)",
+                    )
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Every tensor of the State by name: the live ones where they are tensors, not copies."""
+        found: dict[str, torch.Tensor] = {}
+        for name, parameter in self.model.named_parameters():
+            found[f"param/{name}"] = parameter.detach()
+        for name, held in self.model.named_buffers():
+            found[f"buffer/{name}"] = held.detach()
+        for owner, remembered in self.optimizer.state.items():
+            for key, value in remembered.items():
+                found.update(_flatten(f"optim/{self._names[owner]}/{key}", value))
+        if self.scaler is not None:
+            state = self.scaler.state_dict()
+            found["scaler/scale"] = torch.tensor(state["scale"], dtype=torch.float64)
+            found["scaler/growth"] = torch.tensor(state["_growth_tracker"], dtype=torch.int64)
+        for name, tensor in found.items():
+            if tensor.dtype not in DTYPE_NAMES or tensor.layout != torch.strided:
+                raise NotCapturable(
+                    f"{name} is a {tensor.layout} tensor of {tensor.dtype}",
+                    hint=f"a State holds dense tensors of {', '.join(sorted(DTYPE_NAMES.values()))}",
+                )
+        return found
+
+    def state(self) -> State:
+        """A copy of the State on CPU."""
+        copies = {name: tensor.to("cpu", copy=True) for name, tensor in self.tensors().items()}
+        return State({name: copies[name] for name in sorted(copies, key=str.encode)})
+
+    def load(self, state: State) -> None:
+        """Makes the live model, optimiser and scaler equal to `state`."""
+        model_parts = {n: t for n, t in self.tensors().items() if n.startswith(("param/", "buffer/"))}
+        given = {n: t for n, t in state.tensors.items() if n.startswith(("param/", "buffer/"))}
+        _check_same_tensors(model_parts, given)
+        with torch.no_grad():
+            for name, live in model_parts.items():
+                live.copy_(given[name])
+        self._load_optimizer(state.part("optim"))
+        scaler = state.part("scaler")
+        if self.scaler is not None and scaler:
+            full = self.scaler.state_dict()
+            full |= {"scale": scaler["scale"].item(), "_growth_tracker": scaler["growth"].item()}
+            self.scaler.load_state_dict(full)
+
+    def _load_optimizer(self, entries: Mapping[str, torch.Tensor]) -> None:
+        live = {n.removeprefix("optim/"): t for n, t in self.tensors().items() if n.startswith("optim/")}
+        plain = not any(":" in name for name in entries)
+        if plain and _signature(live) == _signature(entries):
+            with torch.no_grad():
+                for name, tensor in live.items():
+                    tensor.copy_(entries[name])
+            return
+        full = self.optimizer.state_dict()
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        full["state"] = {}
+        for index, parameter in enumerate(parameters):
+            remembered = _unflatten(entries, self._names[parameter] + "/")
+            if remembered:
+                full["state"][index] = remembered
+        self.optimizer.load_state_dict(full)
+
+    def groups(self) -> list[dict[str, Any]]:
+        """The optimiser's settings per parameter group (learning rate, momentum, betas, ...)."""
+        return [
+            {key: _plain(value) for key, value in group.items() if key != "params" and _is_plain(value)}
+            for group in self.optimizer.param_groups
+        ]
+
+    def set_groups(self, groups: list[dict[str, Any]]) -> None:
+        """Puts settings read by `groups` back."""
+        if len(groups) != len(self.optimizer.param_groups):
+            raise TraceMismatch(
+                f"the optimiser has {len(self.optimizer.param_groups)} parameter groups, the trace {len(groups)}"
+            )
+        for live, given in zip(self.optimizer.param_groups, groups, strict=True):
+            for key, value in given.items():
+                current = live.get(key)
+                if isinstance(current, torch.Tensor):
+                    current.fill_(value)
+                else:
+                    live[key] = tuple(value) if isinstance(current, tuple) else value
+
+
+def _flatten(name: str, value: object) -> Iterator[tuple[str, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        yield name, value.detach()
+    elif type(value) in _SCALARS:
+        yield f"{name}:{type(value).__name__}", torch.tensor(value, dtype=_SCALARS[type(value)])
+    elif value is None:
+        yield f"{name}:none", torch.empty(0, dtype=torch.uint8)
+    elif isinstance(value, (list, tuple)):
+        yield f"{name}:list", torch.tensor(len(value), dtype=torch.int64)
+        for index, item in enumerate(value):
+            yield from _flatten(f"{name}/{index}", item)
+    else:
+        raise NotCapturable(
+            f"the optimiser keeps {name} as {type(value).__name__}, which has no canonical bytes",
+            hint="a State holds tensors, numbers, None and lists of them",
+        )
+
+
+def _unflatten(entries: Mapping[str, torch.Tensor], prefix: str) -> dict[str, Any]:
+    keys = {n.removeprefix(prefix) for n in entries if n.startswith(prefix)}
+    top = {key.partition(":")[0] for key in keys if "/" not in key}
+    return {key: _value(entries, prefix + key) for key in top}
+
+
+def _value(entries: Mapping[str, torch.Tensor], name: str) -> Any:
+    if name in entries:
+        return entries[name].clone()
+    if f"{name}:list" in entries:
+        return [_value(entries, f"{name}/{index}") for index in range(int(entries[f"{name}:list"]))]
+    for kind in _SCALARS:
+        if f"{name}:{kind.__name__}" in entries:
+            return kind(entries[f"{name}:{kind.__name__}"].item())
+    if f"{name}:none" in entries:
+        return None
+    raise TraceMismatch(f"the State lacks {name}")
+
+
+def _signature(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[torch.dtype, torch.Size]]:
+    return {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}
+
+
+def _check_same_tensors(live: Mapping[str, torch.Tensor], given: Mapping[str, torch.Tensor]) -> None:
+    if _signature(live) == _signature(given):
+        return
+    for name in sorted(set(live) | set(given)):
+        one, other = live.get(name), given.get(name)
+        if one is None or other is None or (one.dtype, one.shape) != (other.dtype, other.shape):
+            described = ["absent" if t is None else f"{t.dtype}{list(t.shape)}" for t in (one, other)]
+            raise TraceMismatch(
+                f"{name}: the model has {described[0]}, the State {described[1]}",
+                hint="is this the task, and the precision, the trace was recorded with?",
+            )
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.numel() == 1
+    if isinstance(value, (list, tuple)):
+        return all(_is_plain(item) for item in value)
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.item()
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

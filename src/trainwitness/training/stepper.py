@@ -1,0 +1,86 @@
+"""The step function g(state, batch) -> state. Training, recording and everything that recomputes call this one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+from trainwitness.core.batch import Batch
+from trainwitness.core.numerics import Numerics
+from trainwitness.core.state import State
+from trainwitness.tasks.dataset import Dataset
+from trainwitness.tasks.initial import initial_model
+from trainwitness.tasks.task import Task
+from trainwitness.training.apply_numerics import COMPUTE_DTYPE, applied, autocast, check_device
+from trainwitness.training.live import Live
+from trainwitness.training.randomness import seed_micro_batch
+
+Announce = Callable[[Sequence[int]], None]
+
+
+class Stepper:
+    """g for one Task under one Numerics; the model stays built between calls.
+
+    `stepper(state, batch)` is the pure function: the same State and Batch give the same State, whatever was
+    computed before. Training in a row skips the loading: `run` continues from wherever the live model is.
+    A new Stepper holds the task's initial State.
+    """
+
+    def __init__(self, task: Task, numerics: Numerics | None = None) -> None:
+        self.task, self.numerics = task, numerics or Numerics()
+        self.device = check_device(self.numerics)
+        self.dtype = COMPUTE_DTYPE[self.numerics.precision]
+        model = initial_model(task).to(self.device, self.dtype)
+        optimizer = task.optimizer(model.parameters(), task.schedule.learning_rate(0))
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.numerics.precision == "float16")
+        self.live = Live(model.train(), optimizer, self.scaler)
+
+    def __call__(self, state: State, batch: Batch) -> State:
+        self.load(state)
+        self.run(batch)
+        return self.state()
+
+    def load(self, state: State) -> None:
+        """Makes the live model equal to `state`."""
+        self.live.load(state)
+
+    def state(self) -> State:
+        """A copy of the live State."""
+        return self.live.state()
+
+    def run(self, batch: Batch, announce: Announce | None = None) -> torch.Tensor:
+        """One step from the live State; returns the mean loss. `announce` hears of each micro-batch before it."""
+        model, optimizer = self.live.model, self.live.optimizer
+        for group in optimizer.param_groups:
+            group["lr"] = self.task.schedule.learning_rate(batch.step)
+        optimizer.zero_grad(set_to_none=True)
+        total, first = torch.zeros((), device=self.device), 0
+        with applied(self.numerics):
+            for micro, rows in enumerate(batch.rows):
+                if announce is not None:
+                    announce(rows)
+                seed_micro_batch(self.task.seed, batch.step, micro)
+                carried = {k - first: row for k, row in batch.carried.items() if first <= k < first + len(rows)}
+                inputs, labels = fetch(self.task.dataset, rows, self.device, self.dtype, carried)
+                with autocast(self.numerics):
+                    loss = self.task.loss(model(inputs), labels)
+                # Equal weight per example: the mean over the batch, whatever the micro-batches.
+                share = loss if len(rows) == batch.size else loss * (len(rows) / batch.size)
+                torch.autograd.backward(self.scaler.scale(share))
+                total, first = total + share.detach(), first + len(rows)
+            self.scaler.step(optimizer)
+            self.scaler.update()
+        return total
+
+
+def fetch(
+    dataset: Dataset,
+    rows: Sequence[int],
+    device: torch.device,
+    dtype: torch.dtype,
+    carried: Mapping[int, bytes] | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """A micro-batch as the model reads it: inputs normalised, both on the device."""
+    inputs, labels = dataset.fetch(rows, carried)
+    return dataset.prepare(inputs.to(device), dtype), labels.to(device)

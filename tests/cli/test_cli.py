@@ -1,0 +1,263 @@
+"""Every verb as a user types it: output, JSON, exit codes, bad input."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from trainwitness import Trace
+from trainwitness.cli.main import app
+
+TRAINWITNESS = [str(Path(sys.executable).with_name("trainwitness"))]
+
+
+def run(*arguments: str | Path, cwd: Path, code: int = 0, env: dict[str, str] | None = None) -> tuple[str, str]:
+    """The command line inside this process: as users see it, without waiting for PyTorch to load again."""
+    with contextlib.chdir(cwd):
+        done = CliRunner().invoke(app, [*map(str, arguments)], env={"TRAINWITNESS_DATA": ""} | (env or {}))
+    assert done.exit_code == code, done.output
+    return done.stdout, done.stderr
+
+
+def run_process(*arguments: str | Path, cwd: Path, code: int = 0) -> tuple[str, str]:
+    """The installed command."""
+    done = subprocess.run(
+        [*TRAINWITNESS, *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout, done.stderr
+
+
+def envelope(text: str, kind: str) -> dict[str, Any]:
+    content = json.loads(text)
+    assert list(content) == ["schema", "kind", "command", "environment", "result"]
+    assert (content["schema"], content["kind"]) == ("trainwitness/result/1", kind)
+    assert content["environment"]["torch"]
+    result: dict[str, Any] = content["result"]
+    return result
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli")
+    out, _ = run("record", "softmax-digits", "--out", "run.trace", "--steps", "60", "--json", "r.json", cwd=folder)
+    assert "will take about" in out
+    assert "recorded 60 steps of softmax-digits" in out
+    assert "trace: run.trace" in out
+    result = envelope((folder / "r.json").read_text(), "record")
+    assert result["steps"] == 60
+    assert result["test_accuracy"] > 0.5
+    return folder / "run.trace"
+
+
+def test_demo_twice_in_a_row(tmp_path: Path) -> None:
+    for _ in range(2):
+        out, err = run_process("demo", cwd=tmp_path)
+        assert "The trace lies in demo.trace" in out
+        assert err == ""
+    assert Trace.open(tmp_path / "demo.trace").check().steps == 150
+
+
+def test_demo_does_not_replace_what_is_not_a_demo(recorded: Path) -> None:
+    _, err = run("demo", "--out", recorded, cwd=recorded.parent, code=3)
+    assert "not a demo's" in err
+    (recorded.parent / "other").mkdir()
+    run("demo", "--out", recorded.parent / "other", cwd=recorded.parent, code=3)
+
+
+def test_tasks(tmp_path: Path) -> None:
+    out, _ = run("tasks", cwd=tmp_path)
+    assert "vggmini-cifar10      5,742,986" in out
+    listed, _ = run("tasks", "--json", "-", cwd=tmp_path)
+    tasks = {task["name"]: task for task in envelope(listed, "tasks")["tasks"]}
+    assert tasks["transformer-imdb"]["parameters"] == 657_758
+    assert tasks["lenet-digits"]["data_available"]
+    assert not tasks["lenet-mnist"]["data_available"]
+
+
+@pytest.mark.real_data
+def test_tasks_find_real_data(tmp_path: Path, data_folder: Path) -> None:
+    for arguments, env in ((["--data", str(data_folder)], {}), ([], {"TRAINWITNESS_DATA": str(data_folder)})):
+        listed, _ = run("tasks", "--json", "-", *arguments, cwd=tmp_path, env=env)
+        assert all(task["data_available"] for task in envelope(listed, "tasks")["tasks"])
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("task", ["fcn-adult", "lenet-mnist", "transformer-imdb"])
+def test_record_on_real_data(tmp_path: Path, data_folder: Path, task: str) -> None:
+    run("record", task, "--out", "t", "--steps", "3", "--batch-size", "20", "--data", data_folder, cwd=tmp_path)
+    assert Trace.open(tmp_path / "t").check().steps == 3
+
+
+def test_inspect_says_what_was_recorded(recorded: Path) -> None:
+    out, _ = run("inspect", recorded, cwd=recorded.parent)
+    for part in ("sealed, 60 steps", "softmax-digits", "7,850 parameters", "digits, 1,500 rows", "float32 on cpu"):
+        assert part in out
+    text, words = run("inspect", recorded, "--json", "-", cwd=recorded.parent)
+    result = envelope(text, "inspect")
+    trace = Trace.open(recorded)
+    assert "sealed, 60 steps" in words
+    assert trace.seal is not None
+    assert result["id"] == trace.id
+    assert result["checked"]["step_root"] == trace.seal.step_root
+    assert result["manifest"]["task"] == {"name": "softmax-digits", "options": {}}
+
+
+def test_options_reach_the_trace(tmp_path: Path) -> None:
+    run(
+        *("record", "mlp-digits", "--out", "t", "--steps", "4", "--batch-size", "8", "--lr", "0.5", "--seed", "3"),
+        *("--precision", "bfloat16", "--threads", "1", "--checkpoint-every", "2", "--set", "hidden=5,4"),
+        *("--set", "momentum=0.9", "--deterministic"),
+        cwd=tmp_path,
+    )
+    manifest = Trace.open(tmp_path / "t").manifest
+    assert manifest.task is not None
+    assert manifest.task.options == {
+        "hidden": [5, 4], "momentum": 0.9, "batch_size": 8, "learning_rate": 0.5, "seed": 3,
+    }  # fmt: skip
+    assert (manifest.numerics.precision, manifest.numerics.threads, manifest.seed) == ("bfloat16", 1, 3)
+    assert manifest.numerics.deterministic
+    assert manifest.checkpoint_every == 2
+    assert next(Trace.open(tmp_path / "t").segments()).after.tensors["param/1.weight"].shape == (5, 784)
+
+
+def test_the_same_command_gives_the_same_trace(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        run("record", "softmax-digits", "--out", name, "--steps", "5", cwd=tmp_path)
+    roots = {Trace.open(tmp_path / name).check().step_root for name in ("a", "b")}
+    assert len(roots) == 1
+
+
+def test_a_users_own_task(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np, torch\nfrom torch import nn\nimport trainwitness as tw\n"
+        "def task(batch_size=4, seed=0):\n"
+        "    data = tw.Dataset('mine', np.random.default_rng(0).random((20, 3), np.float32), np.arange(20) % 2)\n"
+        "    return tw.Task(model=lambda: nn.Linear(3, 2), dataset=data, loss=nn.functional.cross_entropy,\n"
+        "        optimizer=lambda p, lr: torch.optim.Adam(p, lr=lr), seed=seed,\n"
+        "        schedule=tw.ShuffledEpochs(20, batch_size, 0.01, seed))\n"
+    )
+    run("record", "mine:task", "--out", "t", "--steps", "6", "--batch-size", "5", cwd=tmp_path)
+    assert Trace.open(tmp_path / "t").check().steps == 6
+    _, err = run("record", "mine:task", "--out", "u", "--lr", "1", cwd=tmp_path, code=2)
+    assert "learning_rate" in err
+    assert not (tmp_path / "u").exists()
+
+
+def test_pack_and_unpack(recorded: Path, tmp_path: Path) -> None:
+    run("pack", recorded, "--out", "p.zip", cwd=tmp_path)
+    run("unpack", "p.zip", "--out", "again", cwd=tmp_path)
+    assert Trace.open(tmp_path / "again").check() == Trace.open(recorded).check()
+    out, _ = run("inspect", "p.zip", cwd=tmp_path)
+    assert "60 steps" in out
+    for arguments in (("pack", recorded, "--out", "p.zip"), ("unpack", "p.zip", "--out", "again")):
+        _, err = run(*arguments, cwd=tmp_path, code=3)
+        assert "already exists" in err
+
+
+def test_ctrl_c_is_130_and_resume_goes_on(tmp_path: Path) -> None:
+    command = ["record", "softmax-digits", "--out", "t", "--steps", "1500"]
+    process = subprocess.Popen([*TRAINWITNESS, *command], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "t" / "chunk-000001.twc").exists():
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    interrupted = Trace.open(tmp_path / "t").check().steps
+    assert 256 <= interrupted < 1500
+    out, _ = run("inspect", "t", cwd=tmp_path)
+    assert "UNSEALED" in out
+    _, err = run(*command, cwd=tmp_path, code=3)
+    assert "already holds a trace" in err
+    run(*command, "--resume", cwd=tmp_path)
+    out, _ = run("inspect", "t", cwd=tmp_path)
+    assert "sealed, 1500 steps" in out
+    assert f"resumed at      step {interrupted}" in out
+    run("record", "softmax-digits", "--out", "straight", "--steps", "1500", cwd=tmp_path)
+    finals = {Trace.open(tmp_path / name).check().final_state for name in ("t", "straight")}
+    assert len(finals) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["record"], 2, "Missing argument"),
+        (["record", "softmax-digits"], 2, "--out"),
+        (["record", "nonsense", "--out", "t"], 2, "unknown task"),
+        (["record", "softmax-digits", "--out", "t", "--steps", "0"], 2, "steps"),
+        (["record", "softmax-digits", "--out", "t", "--steps", "many"], 2, "steps"),
+        (["record", "softmax-digits", "--out", "t", "--precision", "float8"], 2, "float8"),
+        (["record", "softmax-digits", "--out", "t", "--device", "toaster"], 2, "toaster"),
+        (["record", "softmax-digits", "--out", "t", "--batch-size", "1501"], 2, "1500 rows"),
+        (["record", "softmax-digits", "--out", "t", "--lr", "nan"], 2, "greater than or equal to 0"),
+        (["record", "softmax-digits", "--out", "t", "--set", "momentum"], 2, "key=value"),
+        (["record", "softmax-digits", "--out", "t", "--set", "colour=red"], 2, "colour"),
+        (["record", "no.such:task", "--out", "t"], 2, "no module"),
+        (["record", "lenet-mnist", "--out", "t"], 3, "no data folder"),
+        (["record", "lenet-mnist", "--out", "t", "--data", "."], 3, "looked for"),
+        (["record", "lenet-mnist", "--out", "t", "--data", "absent"], 3, "not a folder"),
+        (["record", "softmax-digits", "--out", "/dev/null/t", "--steps", "2"], 3, "Not a directory"),
+        (["record", "softmax-digits", "--out", "/proc/t", "--steps", "2"], 3, "/proc/t"),
+        (["inspect"], 2, "Missing argument"),
+        (["inspect", "absent"], 3, "no such trace"),
+        (["inspect", "."], 3, "not a trace"),
+        (["inspect", "/dev/null"], 3, "no such trace"),
+        (["pack", "absent", "--out", "p"], 3, "no such trace"),
+        (["unpack", "absent", "--out", "p"], 3, "no such trace"),
+        (["frobnicate"], 2, "No such command"),
+        (["tasks", "--json", "/no/such/folder/x.json"], 3, "cannot be written"),
+    ],
+)
+def test_bad_input(tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
+    _, err = run(*arguments, cwd=tmp_path, code=code)
+    assert message in " ".join(err.replace("│", " ").split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_corrupt_trace_is_3_with_file_and_offset(recorded: Path, tmp_path: Path) -> None:
+    shutil.copytree(recorded, tmp_path / "t")
+    path = tmp_path / "t" / "chunk-000000.twc"
+    content = bytearray(path.read_bytes())
+    content[1000] ^= 1
+    path.write_bytes(content)
+    _, err = run("inspect", "t", cwd=tmp_path, code=3)
+    assert "chunk-000000.twc, offset" in err
+    run("pack", "t", "--out", "p.zip", cwd=tmp_path, code=3)
+    assert not (tmp_path / "p.zip").exists()
+
+
+def test_an_internal_error_is_70_and_says_how_to_report(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def task():\n    return 1 / 0\n")
+    _, err = run("record", "broken:task", "--out", "t", cwd=tmp_path, code=70)
+    assert "ZeroDivisionError" in err
+    assert "TRAINWITNESS_DEBUG=1" in err
+
+
+def test_version_and_help(tmp_path: Path) -> None:
+    out, _ = run_process("--version", cwd=tmp_path)
+    assert out.startswith("trainwitness 0.")
+    for verb in ("demo", "tasks", "record", "inspect", "pack", "unpack"):
+        out, _ = run_process(verb, "--help", cwd=tmp_path)
+        assert "Example: trainwitness " + verb in out
+
+
+def test_a_closed_pipe_is_no_error_message(recorded: Path) -> None:
+    command = f"{TRAINWITNESS[0]} inspect {recorded} | head -c 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert done.stderr == ""

@@ -1,0 +1,382 @@
+"""The Recorder in other people's training loops."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import Dataset as TorchDataset
+
+from trainwitness import Recorder, Trace
+from trainwitness.commitments.merkle import Frontier
+from trainwitness.core.canonical import row_bytes
+from trainwitness.core.errors import NotCapturable, StorageError, TraceMismatch, UsageError
+from trainwitness.training.live import Live
+from trainwitness.training.randomness import seed_micro_batch
+
+Rows = TensorDataset
+
+
+def rows(count: int = 24) -> Rows:
+    generator = torch.Generator().manual_seed(0)
+    return TensorDataset(
+        torch.randn(count, 4, generator=generator), torch.randint(0, 3, (count,), generator=generator)
+    )
+
+
+def network() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.ReLU(), nn.Linear(8, 3))
+
+
+class Loop:
+    """Somebody's training loop: model, optimiser, scheduler, scaler, and the recorder in it."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
+        precision: torch.dtype | None = None,
+        accumulate: int = 1,
+        workers: int = 0,
+        data: TorchDataset[Any] | None = None,
+        chunk_steps: int = 2,
+        **recorder_options: Any,
+    ) -> None:
+        self.model = network()
+        self.optimizer = optimizer(self.model.parameters(), lr=0.05)
+        self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 1, gamma=0.5)
+        self.scaler = torch.amp.GradScaler("cpu", enabled=precision == torch.float16)
+        self.precision, self.accumulate = precision, accumulate
+        self.loader = DataLoader(data or rows(), batch_size=4, shuffle=True, num_workers=workers)
+        self.recorder = Recorder(
+            path,
+            model=self.model,
+            optimizer=self.optimizer,
+            scaler=self.scaler,
+            scheduler=self.scheduler,
+            chunk_steps=chunk_steps,
+            **recorder_options,
+        )
+        self.live = Live(self.model, self.optimizer, self.scaler)
+        self.digests: list[str] = []
+
+    def run(self, epochs: int = 2, stop_after: int | None = None, close: bool = True) -> None:
+        taken = 0
+        for _ in range(self.recorder.epoch, epochs):
+            for number, (inputs, labels) in enumerate(self.recorder.loader(self.loader), start=1):
+                with torch.autocast("cpu", dtype=self.precision, enabled=self.precision is not None):
+                    loss = nn.functional.cross_entropy(self.model(inputs), labels) / self.accumulate
+                self.scaler.scale(loss).backward()
+                if number % self.accumulate == 0:
+                    self.scaler.step(self.optimizer)
+                    self.scaler.update()
+                    self.optimizer.zero_grad()
+                    self.digests.append(self.live.state().digest().hex())
+                    taken += 1
+                    if taken == stop_after:
+                        return
+            self.scheduler.step()
+        if close:
+            self.recorder.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"optimizer": lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9)},
+        {"optimizer": torch.optim.RMSprop},
+        {"accumulate": 3},
+        {"workers": 2},
+        {"precision": torch.bfloat16},
+        {"precision": torch.float16},
+    ],
+    ids=["adam", "momentum", "rmsprop", "accumulation", "workers", "bfloat16", "float16"],
+)
+def test_what_was_trained_is_what_was_recorded(tmp_path: Path, options: dict[str, Any]) -> None:
+    loop = Loop(tmp_path / "t", **options)
+    loop.run()
+    trace = Trace.open(tmp_path / "t")
+    assert trace.sealed
+    assert trace.check().steps == len(loop.digests) == 12 // options.get("accumulate", 1)
+    records = [segment.records[0] for segment in trace.segments()]
+    assert [record.state for record in records] == loop.digests
+    half = len(records) // 2
+    for epoch, part in enumerate((records[:half], records[half:])):
+        assert sorted(row for record in part for micro in record.rows for row in micro) == list(range(24))
+        assert {record.epoch for record in part} == {epoch}
+        assert {record.groups[0]["lr"] for record in part} == {0.05 / 2**epoch}
+    precision = {None: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}[options.get("precision")]
+    assert trace.manifest.numerics.precision == precision
+    assert trace.manifest.initialisation == "unstated"
+
+
+def test_recorded_steps_can_be_recomputed_by_hand(tmp_path: Path) -> None:
+    """From the trace alone, plain PyTorch with the recorded seed rule gives every next State, dropout included."""
+    Loop(tmp_path / "t").run()
+    trace, data = Trace.open(tmp_path / "t"), rows()
+    for segment in trace.segments():
+        record = segment.records[0]
+        model = network()
+        optimizer = torch.optim.Adam(model.parameters(), lr=record.groups[0]["lr"])
+        live = Live(model, optimizer)
+        live.load(segment.before)
+        seed_micro_batch(trace.manifest.seed, record.step, 0)
+        inputs, labels = data[record.rows[0]]
+        nn.functional.cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+        assert live.state().digest().hex() == record.state
+
+
+def test_the_data_root_covers_every_row(tmp_path: Path) -> None:
+    Loop(tmp_path / "t").run()
+    by_hand = Frontier(row_bytes(item) for item in rows()).root().hex()
+    assert Trace.open(tmp_path / "t").manifest.data.root == by_hand
+
+
+@pytest.mark.parametrize(("stop_after", "workers"), [*((steps, 0) for steps in range(1, 12)), (3, 2), (7, 2)])
+def test_resuming_gives_the_uninterrupted_run(tmp_path: Path, stop_after: int, workers: int) -> None:
+    straight = Loop(tmp_path / "straight")
+    straight.run()
+    first = Loop(tmp_path / "t", workers=workers)
+    first.run(stop_after=stop_after)
+    first.recorder.close(seal=False)
+    unsealed = Trace.open(tmp_path / "t")
+    assert not unsealed.sealed
+    assert unsealed.check().steps == stop_after
+    second = Loop(tmp_path / "t", resume=True, workers=workers)
+    assert second.recorder.steps == stop_after
+    second.run()
+    resumed = Trace.open(tmp_path / "t")
+    assert resumed.sealed
+    assert resumed.check().final_state == straight.digests[-1]
+    assert first.digests + second.digests == straight.digests
+    assert [session.first_step for session in resumed.sessions] == [stop_after]
+
+
+def test_a_resumed_loader_with_another_order_is_refused(tmp_path: Path) -> None:
+    first = Loop(tmp_path / "t")
+    first.run(stop_after=2)
+    first.recorder.close(seal=False)
+    second = Loop(tmp_path / "t", resume=True)
+    second.loader = DataLoader(second.loader.dataset, batch_size=4, shuffle=False)
+    with pytest.raises(TraceMismatch, match="order"):
+        second.run()
+
+
+def test_a_resumed_run_must_be_the_same_run(tmp_path: Path) -> None:
+    first = Loop(tmp_path / "t")
+    first.run(stop_after=2)
+    first.recorder.close(seal=False)
+    with pytest.raises(TraceMismatch, match="seed"):
+        Loop(tmp_path / "t", resume=True, seed=3)
+    with pytest.raises(TraceMismatch, match="data set"):
+        Loop(tmp_path / "t", resume=True, data=rows(28)).run()
+
+
+def test_resuming_a_sealed_trace_is_refused(tmp_path: Path) -> None:
+    Loop(tmp_path / "t").run()
+    with pytest.raises(StorageError, match="sealed"):
+        Loop(tmp_path / "t", resume=True)
+    with pytest.raises(StorageError, match="already holds a trace"):
+        Loop(tmp_path / "t")
+
+
+def test_resuming_nothing_begins(tmp_path: Path) -> None:
+    Loop(tmp_path / "t", resume=True).run()
+    assert Trace.open(tmp_path / "t").check().steps == 12
+
+
+def test_an_epoch_left_early_is_followed_by_the_next(tmp_path: Path) -> None:
+    loop = Loop(tmp_path / "t")
+    for _ in range(2):
+        for number, (inputs, labels) in enumerate(loop.recorder.loader(loop.loader)):
+            if number == 2:
+                break
+            nn.functional.cross_entropy(loop.model(inputs), labels).backward()
+            loop.optimizer.step()
+    loop.recorder.close()
+    records = [frame.record for frame in Trace.open(tmp_path / "t").frames()]
+    assert [record.epoch for record in records[:2]] == [0, 0]
+    assert records[-1].epoch == 1
+
+
+def test_an_exception_leaves_an_unsealed_trace_with_every_step(tmp_path: Path) -> None:
+    loop = Loop(tmp_path / "t")
+    with contextlib.suppress(ZeroDivisionError), loop.recorder:
+        loop.run(stop_after=5)
+        raise ZeroDivisionError
+    trace = Trace.open(tmp_path / "t")
+    assert (trace.check().steps, trace.sealed) == (5, False)
+
+
+def test_evaluation_and_new_gradients_between_steps_are_fine(tmp_path: Path) -> None:
+    loop = Loop(tmp_path / "t")
+    for inputs, labels in loop.recorder.loader(loop.loader):
+        loop.optimizer.zero_grad()
+        nn.functional.cross_entropy(loop.model(inputs), labels).backward()
+        loop.optimizer.step()
+        loop.model.eval()
+        with torch.no_grad():
+            loop.model(inputs)
+        loop.model.train()
+    loop.recorder.close()
+    assert Trace.open(tmp_path / "t").check().steps == 6
+
+
+def test_custom_batches_without_a_loader(tmp_path: Path) -> None:
+    from trainwitness.trace.rows import data_facts
+
+    model, data = nn.Linear(4, 3), rows()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Recorder(tmp_path / "t", model=model, optimizer=optimizer, data=data_facts(data)) as recorder:
+        for chosen in ([1, 2], [3, 4]):
+            recorder.batch(chosen)
+            inputs, labels = data[chosen]
+            nn.functional.cross_entropy(model(inputs), labels).backward()
+            optimizer.step()
+    assert [frame.record.rows for frame in Trace.open(tmp_path / "t").frames()] == [[[1, 2]], [[3, 4]]]
+    with pytest.raises(UsageError, match="closed"):
+        recorder.batch([1])
+
+
+# ---------------------------------------------------------------------- what cannot be recorded is said at once
+
+
+class Augmented(TorchDataset[Any]):
+    def __init__(self, noise: Callable[[int], float]) -> None:
+        self.noise, self.rows = noise, rows()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Any:
+        inputs, label = self.rows[index]
+        return inputs + self.noise(index), label
+
+
+class AugmentedWithRows(Augmented):
+    def canonical_row(self, index: int) -> Any:
+        return self.rows[index]
+
+
+NOISES = {
+    "python": lambda _: random.random(),
+    "numpy": lambda _: float(np.random.rand()),
+    "torch": lambda _: torch.rand(()).item(),
+}
+
+
+@pytest.mark.parametrize("kind", [Augmented, AugmentedWithRows])
+@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES.keys())
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_unseeded_augmentation_is_refused_at_the_first_step(
+    tmp_path: Path, kind: type[Augmented], noise: Callable[[int], float], workers: int
+) -> None:
+    loop = Loop(tmp_path / "t", data=kind(noise), workers=workers)
+    with pytest.raises(NotCapturable, match="unseeded augmentation"):
+        loop.run()
+    assert loop.digests == []
+
+
+def test_a_seeded_augmentation_is_recorded_over_its_canonical_rows(tmp_path: Path) -> None:
+    Loop(tmp_path / "t", data=AugmentedWithRows(lambda index: index / 100)).run()
+    plain = Frontier(row_bytes(item) for item in rows()).root().hex()
+    assert Trace.open(tmp_path / "t").manifest.data.root == plain
+
+
+class Stream(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        return iter(rows())
+
+
+def test_an_iterable_data_set_is_refused(tmp_path: Path) -> None:
+    model = network()
+    recorder = Recorder(tmp_path / "t", model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+    with pytest.raises(NotCapturable, match="no numbered rows"):
+        next(iter(recorder.loader(DataLoader(Stream(), batch_size=4))))
+
+
+def test_a_compiled_model_is_refused(tmp_path: Path) -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(NotCapturable, match="compiled"):
+        Recorder(tmp_path / "a", model=torch.compile(model), optimizer=optimizer)  # type: ignore[arg-type]
+    model.compile()
+    with pytest.raises(NotCapturable, match="compiled"):
+        Recorder(tmp_path / "b", model=model, optimizer=optimizer)
+
+
+def test_writing_to_the_model_between_steps_is_refused(tmp_path: Path) -> None:
+    def clip(model: nn.Module) -> None:
+        with torch.no_grad():
+            model[0].weight.clamp_(-0.01, 0.01)
+
+    def clip_data(model: nn.Module) -> None:
+        model[0].weight.data.clamp_(-0.01, 0.01)
+
+    def evaluate_in_train_mode(model: nn.Module) -> None:
+        model(torch.randn(5, 4))
+
+    for number, meddle in enumerate((clip, clip_data, evaluate_in_train_mode)):
+        loop = Loop(tmp_path / str(number))
+        batches = loop.recorder.loader(loop.loader)
+        inputs, labels = next(batches)
+        nn.functional.cross_entropy(loop.model(inputs), labels).backward()
+        loop.optimizer.step()
+        meddle(loop.model)
+        with pytest.raises(NotCapturable, match=r"step 0: .* was changed outside the optimiser's step"):
+            next(batches)
+
+
+def test_a_step_without_a_batch_is_refused(tmp_path: Path) -> None:
+    loop = Loop(tmp_path / "t")
+    inputs, labels = loop.loader.dataset[:4]
+    nn.functional.cross_entropy(loop.model(inputs), labels).backward()
+    with pytest.raises(NotCapturable, match="no batch was announced"):
+        loop.optimizer.step()
+
+
+def test_two_steps_on_one_batch_are_refused(tmp_path: Path) -> None:
+    loop = Loop(tmp_path / "t")
+    for inputs, labels in loop.recorder.loader(loop.loader):
+        nn.functional.cross_entropy(loop.model(inputs), labels).backward()
+        loop.optimizer.step()
+        with pytest.raises(NotCapturable, match="stepped twice"):
+            loop.optimizer.step()
+        break
+
+
+def test_a_recorder_that_saw_no_step_says_so(tmp_path: Path) -> None:
+    loop = Loop(tmp_path / "t")
+    for _ in loop.recorder.loader(loop.loader):
+        pass
+    with pytest.raises(NotCapturable, match="no step was recorded"):
+        loop.recorder.close()
+
+
+def test_float16_steps_skipped_by_the_scaler_are_recorded_as_such(tmp_path: Path) -> None:
+    model, data = nn.Linear(4, 3), rows()
+    optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=2.0**127)
+    with Recorder(tmp_path / "t", model=model, optimizer=optimizer, scaler=scaler) as recorder:
+        for inputs, labels in recorder.loader(DataLoader(data, batch_size=4)):
+            optimizer.zero_grad()
+            scaler.scale(nn.functional.cross_entropy(model(inputs), labels) * 8).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    segments = list(Trace.open(tmp_path / "t").segments())
+    assert len(segments) == 6
+    first = segments[0]
+    assert torch.equal(first.before.tensors["param/weight"], first.after.tensors["param/weight"])
+    assert first.after.tensors["scaler/scale"] == first.before.tensors["scaler/scale"] / 2
+    assert not torch.equal(segments[-1].before.tensors["param/weight"], segments[-1].after.tensors["param/weight"])
