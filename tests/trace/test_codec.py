@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwitness import Stepper, build_task
+from trainwitness import Stepper, TaskSpec, build_task
 from trainwitness.core.canonical import DTYPES
 from trainwitness.core.errors import TraceDamaged
 from trainwitness.trace import codec
@@ -128,3 +128,29 @@ def test_trailing_data_is_refused() -> None:
 def test_an_impossible_table_is_refused(table: list[tuple[str, str, list[int]]]) -> None:
     with pytest.raises(TraceDamaged, match="here"):
         Layout.from_table(table, "here")
+
+
+@given(st.lists(st.floats(width=32, allow_nan=True, allow_infinity=True), min_size=1, max_size=9), st.integers(0, 99))
+def test_prediction_from_momentum_is_exact_for_every_float(values: list[float], seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    shape = len(values)
+    tensors = [
+        {"param/w": torch.tensor(values), "optim/w/momentum_buffer": torch.randn(shape, generator=generator)},
+        {"param/w": torch.randn(shape, generator=generator), "optim/w/momentum_buffer": torch.tensor(values)},
+    ]
+    for old_tensors, new_tensors in (tensors, tensors[::-1]):
+        old, new = Buffer.of(old_tensors), Buffer.of(new_tensors)
+        reference = Buffer.of(old_tensors)
+        codec.predict(new, reference, 0.01)
+        assert same(decode(encode(new, reference), new.layout, old, "here", rate=0.01), new)
+
+
+def test_momentum_leaves_nothing_to_store_of_the_parameters() -> None:
+    stepper = Stepper(build_task(TaskSpec(name="lenet-digits", options={"momentum": 0.9})))
+    buffers = []
+    for step in range(3):
+        stepper.run(stepper.task.schedule.batch(step))
+        buffers.append(Buffer.of(stepper.live.tensors()))
+    plain = len(encode(buffers[2], buffers[1]))
+    codec.predict(buffers[2], buffers[1], 0.01)
+    assert len(encode(buffers[2], buffers[1])) < 0.80 * plain

@@ -204,7 +204,7 @@ def chunk_with(folder: Path, trace: Trace, **changes: object) -> ChunkWriter:
         "trace": trace.id, "index": 0, "previous": f.NO_DIGEST, "first_step": 0, "state": "0" * 64,
         "tensors": [("param/w", "float32", [2])],
     } | changes  # fmt: skip
-    return ChunkWriter(folder / f.chunk_name(0), f.ChunkHeader.model_validate(header), b"")
+    return ChunkWriter(folder / f.chunk_name(0), f.ChunkHeader.model_validate(header), [])
 
 
 def test_a_chunk_that_claims_terabytes_allocates_nothing(tmp_path: Path, sealed_files: dict[str, bytes]) -> None:
@@ -276,4 +276,68 @@ def test_hostile_json_is_refused(tmp_path: Path, sealed_files: dict[str, bytes],
     body = text.encode("latin-1")
     content = body + f',"sha256":"{hashlib.sha256(body).hexdigest()}"}}\n'.encode()
     with pytest.raises(TraceDamaged, match=r"manifest\.json"):
+        Trace.open(write(tmp_path / "t", {"manifest.json": content}))
+
+
+def rewritten_chunk(
+    folder: Path, edit: Callable[[list[f.StepRecord]], list[f.StepRecord]], tail: bytes = b""
+) -> None:
+    """A one-chunk trace with its steps' records rewritten by someone who makes all digests match."""
+    from trainwitness.trace.chunk import ChunkReader
+
+    path = folder / f.chunk_name(0)
+    with path.open("rb") as file:
+        chunk = ChunkReader(file, path.name)
+        header, keyframe, frames = chunk.header, chunk.keyframe(), list(chunk.frames())
+    writer = ChunkWriter(path, header, [keyframe])
+    for record, frame in zip(edit([frame.record for frame in frames]), frames, strict=True):
+        writer.append(record.to_bytes(), [frame.data + tail])
+    writer.finish()
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda rs: [r.model_copy(update={"step": r.step + 1}) for r in rs], "step 0 belongs here"),
+        (lambda rs: [*rs[:-1], rs[-1].model_copy(update={"state": None})], "go together"),
+        (lambda rs: [rs[0].model_copy(update={"state": "0" * 64}), *rs[1:]], "does not have the digest"),
+        (lambda rs: [rs[0].model_copy(update={"tensors": [("a", "float32", [1])]}), *rs[1:]], "claim to hold"),
+        (lambda rs: [rs[0].model_copy(update={"carried": {"99": ""}}), *rs[1:]], "outside the batch"),
+    ],
+)
+def test_matching_digests_do_not_make_nonsense_readable(
+    make_trace: Callable[..., Path], edit: Callable[[list[f.StepRecord]], list[f.StepRecord]], message: str
+) -> None:
+    folder = make_trace(steps=3)
+    (folder / f.SEAL).unlink()
+    rewritten_chunk(folder, edit)
+    with pytest.raises(TraceDamaged, match=message):
+        Trace.open(folder).check()
+
+
+def test_a_redundant_table_and_trailing_frames_are_refused(make_trace: Callable[..., Path]) -> None:
+    import zstandard
+
+    folder = make_trace(steps=3)
+    (folder / f.SEAL).unlink()
+    table = [("param/bias", "float32", [3]), ("param/weight", "float32", [3, 4])]
+    rewritten_chunk(folder, lambda rs: [rs[0].model_copy(update={"tensors": table}), *rs[1:]])
+    with pytest.raises(TraceDamaged, match="whose table is new"):
+        Trace.open(folder).check()
+    rewritten_chunk(folder, lambda rs: [rs[0].model_copy(update={"tensors": None}), *rs[1:]])
+    assert Trace.open(folder).check().steps == 3
+    for tail in (zstandard.ZstdCompressor().compress(b""), b"\0", b"\x50\x2a\x4d\x18\x00\x00\x00\x00"):
+        rewritten_chunk(folder, lambda rs: rs, tail)
+        with pytest.raises(TraceDamaged):
+            Trace.open(folder).check()
+        folder = make_trace(f"again{len(tail)}{tail[0]}", steps=3)
+        (folder / f.SEAL).unlink()
+
+
+def test_a_key_twice_is_refused(tmp_path: Path, sealed_files: dict[str, bytes]) -> None:
+    import hashlib
+
+    body = sealed_files["manifest.json"][:-78].replace(b'"seed":0', b'"seed":0,"seed":0')
+    content = body + f',"sha256":"{hashlib.sha256(body).hexdigest()}"}}\n'.encode()
+    with pytest.raises(TraceDamaged, match="twice"):
         Trace.open(write(tmp_path / "t", {"manifest.json": content}))

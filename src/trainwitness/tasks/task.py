@@ -20,7 +20,7 @@ Initialisation = Literal["portable", "torch"]
 class TaskSpec(BaseModel):
     """A task by name (`lenet-mnist`, `package.module:function`) and the options that differ from its defaults."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     name: str = Field(max_length=256)
     options: dict[str, Option] = Field(default_factory=dict, max_length=64)

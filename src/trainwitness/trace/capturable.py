@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from torch import nn
 from torch.utils._pytree import tree_flatten
 from torch.utils.data import DataLoader, IterableDataset
 
+from trainwitness.core.canonical import tensor_bytes
 from trainwitness.core.errors import NotCapturable
 from trainwitness.trace.rows import canonical_row
 from trainwitness.training.live import Live
@@ -103,6 +105,10 @@ def _random_states_kept() -> Iterator[None]:
         torch.set_rng_state(states[2])
 
 
+def _digest(tensor: torch.Tensor) -> bytes:
+    return hashlib.sha256(tensor_bytes(tensor.detach().cpu()).data).digest()
+
+
 class OutsideChanges:
     """Notices parameters and buffers that change between steps: g would not know of it.
 
@@ -115,7 +121,7 @@ class OutsideChanges:
     def __init__(self, live: Live) -> None:
         self._live = live
         self._versions: dict[str, tuple[int, int]] = {}
-        self._values: dict[str, torch.Tensor] | None = None
+        self._digests: dict[str, bytes] | None = None
         self._full = self._FULL_CHECKS
 
     def note(self) -> None:
@@ -123,7 +129,7 @@ class OutsideChanges:
         tensors = self._watched()
         self._versions = {name: (id(t), t._version) for name, t in tensors.items()}
         if self._full > 0:
-            self._values = {name: t.detach().clone() for name, t in tensors.items()}
+            self._digests = {name: _digest(t) for name, t in tensors.items()}
 
     def check(self, step: int) -> None:
         """Raises if it no longer is."""
@@ -131,9 +137,9 @@ class OutsideChanges:
             return
         tensors = self._watched()
         changed = [name for name, t in tensors.items() if self._versions.get(name) != (id(t), t._version)]
-        if self._values is not None and not changed:
-            changed = [name for name, t in tensors.items() if not _same_values(t, self._values[name])]
-            self._full, self._values = self._full - 1, None
+        if self._digests is not None and not changed:
+            changed = [name for name, t in tensors.items() if _digest(t) != self._digests[name]]
+            self._full, self._digests = self._full - 1, None
         if changed:
             raise NotCapturable(
                 f"step {step}: {changed[0]} was changed outside the optimiser's step",
@@ -141,5 +147,4 @@ class OutsideChanges:
             )
 
     def _watched(self) -> dict[str, torch.Tensor]:
-        named = [*self._live.model.named_parameters(), *self._live.model.named_buffers()]
-        return dict(named)
+        return self._live.model_tensors()

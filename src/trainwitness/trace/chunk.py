@@ -17,8 +17,8 @@ from typing import BinaryIO, NamedTuple
 import zstandard
 
 from trainwitness.core.errors import TraceDamaged
-from trainwitness.trace.codec import LEVEL, open_frame
-from trainwitness.trace.format import MAX_JSON_BYTES, TEMPORARY, ChunkHeader, StepRecord, parse
+from trainwitness.trace.codec import decompress
+from trainwitness.trace.format import TEMPORARY, ChunkHeader, StepRecord, parse
 
 MAGIC = b"TWCHUNK\x01"
 DIGEST_BYTES = 32
@@ -38,7 +38,7 @@ class Frame(NamedTuple):
 class ChunkWriter:
     """Writes a chunk under a temporary name; `finish` makes it appear whole, or it never does."""
 
-    def __init__(self, path: Path, header: ChunkHeader, keyframe: bytes) -> None:
+    def __init__(self, path: Path, header: ChunkHeader, keyframe: list[bytes]) -> None:
         self.header = header
         self.steps = 0
         self._path, self._temporary = path, path.with_suffix(TEMPORARY)
@@ -47,15 +47,15 @@ class ChunkWriter:
         try:
             self._write(MAGIC)
             self._record(b"H", header.model_dump_json().encode())
-            self._record(b"K", keyframe)
+            self._record(b"K", *keyframe)
         except OSError:
             self.abandon()
             raise
 
-    def append(self, leaf: bytes, data: bytes) -> None:
+    def append(self, leaf: bytes, data: list[bytes]) -> None:
         """Adds a step."""
-        record = zstandard.ZstdCompressor(level=LEVEL).compress(leaf)
-        self._record(b"S", _LENGTH.pack(len(record)), record, data)
+        record = zstandard.ZstdCompressor(level=1).compress(leaf)
+        self._record(b"S", _LENGTH.pack(len(record)), record, *data)
         self.steps += 1
 
     def finish(self) -> bytes:
@@ -114,7 +114,7 @@ class ChunkReader:
             cut = _LENGTH.size + _LENGTH.unpack_from(payload)[0] if len(payload) >= _LENGTH.size else 1 << 62
             if cut > len(payload):
                 raise TraceDamaged(f"{where}: the record is longer than its frame")
-            leaf = _unpack_json(payload[_LENGTH.size : cut], where)
+            leaf = decompress(payload[_LENGTH.size : cut], None, where)
             yield Frame(parse(StepRecord, leaf, where), leaf, payload[cut:], where)
 
     def _next(self, wanted: bytes) -> bytes:
@@ -166,17 +166,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _unpack_json(data: bytes, where: str) -> bytes:
-    try:
-        size = zstandard.get_frame_parameters(data).content_size
-        if size > MAX_JSON_BYTES:
-            raise TraceDamaged(f"{where}: a record of {size} bytes, at most {MAX_JSON_BYTES} are read")
-        reader = open_frame(data, size, where)
-        text = reader.read(size)
-        if len(text) != size or reader.read(1):
-            raise TraceDamaged(f"{where}: the record is not {size} bytes long")
-    except zstandard.ZstdError as error:
-        raise TraceDamaged(f"{where}: {error}") from error
-    return text

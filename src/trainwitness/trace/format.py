@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -110,6 +111,8 @@ class StepRecord(_Record):
     """Position in the batch to the base64 of a replaced row."""
     tensors: Table | None = None
     """The new table of tensors, where it differs from the State before."""
+    predict: FiniteFloat | None = None
+    """The learning rate by which parameters were predicted from momentum before taking differences."""
     resume: Resume | None = None
 
     def to_bytes(self) -> bytes:
@@ -173,11 +176,28 @@ def load(kind: type[R], content: bytes, name: str) -> tuple[R, str]:
     return parse(kind, body + b"}", name), digest
 
 
+class _DuplicateKey(Exception):
+    pass
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Two readers may disagree on an object that has a key twice, so none is accepted."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _DuplicateKey(f"an object has a key twice among {sorted(found)}")
+    return found
+
+
 def parse(kind: type[R], text: bytes, where: str) -> R:
     """A record from its JSON."""
     try:
+        json.loads(text, object_pairs_hook=_no_duplicates)
         return kind.model_validate_json(text)
-    except ValidationError as error:
+    except (_DuplicateKey, RecursionError, UnicodeDecodeError) as error:
+        raise TraceDamaged(f"{where}: {error}") from error
+    except ValueError as error:
+        if not isinstance(error, ValidationError):
+            raise TraceDamaged(f"{where}: not JSON: {error}") from error
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "JSON"
         raise TraceDamaged(f"{where}: {place}: {first['msg']}") from error

@@ -59,6 +59,16 @@ class Layout:
             ]
         )
 
+    def fits(self, tensors: Mapping[str, torch.Tensor]) -> bool:
+        """Whether `Layout.of(tensors)` would equal this one; quicker than making it."""
+        if len(tensors) != len(self.infos):
+            return False
+        for info in self.infos:
+            tensor = tensors.get(info.name)
+            if tensor is None or tensor.shape != info.shape or DTYPE_NAMES[tensor.dtype] != info.dtype:
+                return False
+        return True
+
     @classmethod
     def from_table(cls, table: Table, where: str) -> Layout:
         """The layout a trace states; refused before anything is allocated if it cannot be honest."""

@@ -39,9 +39,8 @@ class Pipeline:
         buffer = None
         if tensors is not None:
             buffer = self._free.get()
-            layout = Layout.of(tensors)
-            if buffer is None or buffer.layout != layout:
-                buffer = Buffer(layout)
+            if buffer is None or not buffer.layout.fits(tensors):
+                buffer = Buffer(Layout.of(tensors))
             buffer.copy_from(tensors)
         self._raise_failure()
         self._jobs.put((record, buffer))
@@ -60,7 +59,7 @@ class Pipeline:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             record, buffer = job
-            freed: Buffer | None = buffer
+            freed = buffer
             if self._failure is None:
                 try:
                     freed = self._writer.append(record, buffer)

@@ -245,13 +245,15 @@ def _decode(chunk: ChunkReader, last_state: str | None) -> Iterator[Segment]:
             raise TraceDamaged(f"{where}: step {expected} belongs here")
         if record.tensors is not None:
             layout = Layout.from_table(record.tensors, where)
+            if record.state is None or layout == current.layout:
+                raise TraceDamaged(f"{where}: a table of tensors belongs to a State whose table is new")
         if (record.state is None) != (not frame.data):
             raise TraceDamaged(f"{where}: a State and its digest go together")
         expected += 1
         records.append(record)
         leaves.append(frame.leaf)
         if record.state is not None:
-            following = decode(frame.data, layout, current, where)
+            following = decode(frame.data, layout, current, where, rate=record.predict)
             _check_state(following, record.state, where)
             yield Segment(current.state(), tuple(records), tuple(leaves), following.state())
             current, records, leaves = following, [], []

@@ -104,10 +104,11 @@ class Recorder:
         except BaseException:
             self._lock.release()
             raise
+        self._first_forward = model.register_forward_pre_hook(self._before_forward)
         self._hooks = [
+            self._first_forward,
             optimizer.register_step_pre_hook(self._before_step),
             optimizer.register_step_post_hook(self._after_step),
-            model.register_forward_pre_hook(self._before_forward),
         ]
 
     # ------------------------------------------------------------------ what the loop calls
@@ -190,6 +191,7 @@ class Recorder:
     # ------------------------------------------------------------------ what PyTorch calls
 
     def _before_forward(self, _module: nn.Module, _inputs: Any) -> None:
+        """Notes the precision; only until the manifest is written."""
         for precision, dtype in AUTOCAST_DTYPE.items():
             device = next(self._live.model.parameters()).device.type
             if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == dtype:
@@ -237,7 +239,8 @@ class Recorder:
         kept = last or (self.steps + 1) % self._facts["checkpoint_every"] == 0
         tensors = self._live.tensors()
         self._pipeline.submit(record, tensors if kept else None)
-        self._guard.note()
+        if skipped_by_scaler:
+            self._guard.note()
         self.steps += 1
         self._scale, self._stepped = scale, False
         self._micros, self._groups = [], None
@@ -263,6 +266,7 @@ class Recorder:
             )
             self._writer = TraceWriter.create(self.path, manifest, self._initial)
             self._initial = None
+        self._first_forward.remove()
         self._pipeline = Pipeline(self._writer)
 
     def _resume_facts(self) -> f.Resume | None:

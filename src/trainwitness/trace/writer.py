@@ -13,7 +13,7 @@ from trainwitness.core.environment import Environment
 from trainwitness.core.errors import StorageError
 from trainwitness.trace import format as f
 from trainwitness.trace.chunk import ChunkWriter, sync_folder
-from trainwitness.trace.codec import encode
+from trainwitness.trace.codec import Encoder, predict
 from trainwitness.trace.layout import EMPTY, Buffer
 from trainwitness.trace.reader import Trace
 
@@ -57,6 +57,7 @@ class TraceWriter:
         self._sessions: list[str] = []
         self._steps = 0
         self._tree = Frontier([f.initial_leaf(self._last_digest)])
+        self._encoder = Encoder()
 
     @classmethod
     def create(cls, folder: Path, manifest: f.Manifest, initial: Buffer) -> TraceWriter:
@@ -92,14 +93,17 @@ class TraceWriter:
         with storage_errors(self._folder):
             chunk = self._chunk = self._chunk or self._new_chunk()
             if buffer is None:
-                freed, data = None, b""
+                freed, data = None, []
                 record = record.model_copy(update={"state": None})
             else:
-                self._last_digest = buffer.state().digest().hex()
+                digest = buffer.state().digest().hex()
                 table = None if buffer.layout == self._last.layout else buffer.layout.table()
-                record = record.model_copy(update={"state": self._last_digest, "tensors": table})
-                data = encode(buffer, self._last)
-                freed, self._last = self._last, buffer
+                rate = _momentum_rate(record) if table is None else None
+                if rate is not None:
+                    predict(buffer, self._last, rate)
+                data = self._encoder.encode(buffer, self._last)
+                record = record.model_copy(update={"state": digest, "tensors": table, "predict": rate})
+                freed, self._last, self._last_digest = self._last, buffer, digest
             leaf = record.to_bytes()
             chunk.append(leaf, data)
             self._tree.append(leaf)
@@ -147,7 +151,14 @@ class TraceWriter:
             tensors=self._last.layout.table(),
         )
         path = self._folder / f.chunk_name(header.index)
-        return ChunkWriter(path, header, encode(self._last, EMPTY))
+        return ChunkWriter(path, header, self._encoder.encode(self._last, EMPTY))
+
+
+def _momentum_rate(record: f.StepRecord) -> float | None:
+    """The learning rate of a step with momentum (SGD's; others do not move by rate x buffer)."""
+    group = record.groups[0] if record.groups else {}
+    rate, momentum = group.get("lr"), group.get("momentum")
+    return rate if momentum and isinstance(rate, float) and group.get("nesterov") is False else None
 
 
 @contextmanager

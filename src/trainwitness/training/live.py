@@ -27,6 +27,7 @@ class Live:
     ) -> None:
         self.model, self.optimizer = model, optimizer
         self.scaler = scaler if scaler is not None and scaler.is_enabled() else None
+        self._slots = _slots(model)
         self._names: dict[torch.Tensor, str] = {p: name for name, p in model.named_parameters()}
         for group in optimizer.param_groups:
             for parameter in group["params"]:
@@ -36,13 +37,13 @@ class Live:
                         hint="pass a model that holds every trained parameter (nn.ModuleList joins several)",
                     )
 
+    def model_tensors(self) -> dict[str, torch.Tensor]:
+        """The model's own tensors (parameters and buffers), live."""
+        return {name: home[key] for name, home, key in self._slots if home[key] is not None}
+
     def tensors(self) -> dict[str, torch.Tensor]:
         """Every tensor of the State by name: the live ones where they are tensors, not copies."""
-        found: dict[str, torch.Tensor] = {}
-        for name, parameter in self.model.named_parameters():
-            found[f"param/{name}"] = parameter.detach()
-        for name, held in self.model.named_buffers():
-            found[f"buffer/{name}"] = held.detach()
+        found = {name: tensor.detach() for name, tensor in self.model_tensors().items()}
         for owner, remembered in self.optimizer.state.items():
             for key, value in remembered.items():
                 found.update(_flatten(f"optim/{self._names[owner]}/{key}", value))
@@ -65,7 +66,7 @@ class Live:
 
     def load(self, state: State) -> None:
         """Makes the live model, optimiser and scaler equal to `state`."""
-        model_parts = {n: t for n, t in self.tensors().items() if n.startswith(("param/", "buffer/"))}
+        model_parts = self.model_tensors()
         given = {n: t for n, t in state.tensors.items() if n.startswith(("param/", "buffer/"))}
         _check_same_tensors(model_parts, given)
         with torch.no_grad():
@@ -115,6 +116,22 @@ class Live:
                     current.fill_(value)
                 else:
                     live[key] = tuple(value) if isinstance(current, tuple) else value
+
+
+def _slots(model: nn.Module) -> list[tuple[str, dict[str, Any], str]]:
+    """Name, module dictionary and key of every parameter and buffer, shared ones once.
+
+    Walking the modules takes longer than a small step, so it is done once; a buffer that is replaced is still found.
+    """
+    slots, seen = [], set()
+    for part, kind in (("param", "_parameters"), ("buffer", "_buffers")):
+        for path, module in model.named_modules():
+            home: dict[str, Any] = getattr(module, kind)
+            for key, tensor in home.items():
+                if tensor is not None and id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    slots.append((f"{part}/{path}{'.' if path else ''}{key}", home, key))
+    return slots
 
 
 def _flatten(name: str, value: object) -> Iterator[tuple[str, torch.Tensor]]:
