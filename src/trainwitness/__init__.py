@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trainwitness.core.errors import TrainwitnessError
     from trainwitness.core.numerics import Numerics
     from trainwitness.core.state import State
+    from trainwitness.core.verdict import Threshold, Verdict
     from trainwitness.tasks.dataset import Dataset
     from trainwitness.tasks.domain import FiniteReals, IntegerBox
     from trainwitness.tasks.registry import build_task
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from trainwitness.trace.record import record
     from trainwitness.trace.recorder import Recorder
     from trainwitness.training.stepper import Stepper
+    from trainwitness.verification.diff import diff
+    from trainwitness.verification.verify import verify
 
 _HOMES = {
     "Batch": "core.batch",
@@ -40,12 +43,16 @@ _HOMES = {
     "Stepper": "training.stepper",
     "Task": "tasks.task",
     "TaskSpec": "tasks.task",
+    "Threshold": "core.verdict",
     "Trace": "trace.reader",
     "TrainwitnessError": "core.errors",
+    "Verdict": "core.verdict",
     "build_task": "tasks.registry",
+    "diff": "verification.diff",
     "pack": "trace.pack",
     "record": "trace.record",
     "unpack": "trace.pack",
+    "verify": "verification.verify",
 }
 
 __version__ = _version()
@@ -62,12 +69,16 @@ __all__ = [
     "Stepper",
     "Task",
     "TaskSpec",
+    "Threshold",
     "Trace",
     "TrainwitnessError",
+    "Verdict",
     "build_task",
+    "diff",
     "pack",
     "record",
     "unpack",
+    "verify",
 ]
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import typer
 
 from trainwitness.cli.demo import demo
+from trainwitness.cli.diff import diff
 from trainwitness.cli.inspect import inspect
 from trainwitness.cli.output import verb
 from trainwitness.cli.pack import pack, unpack
 from trainwitness.cli.record import record
 from trainwitness.cli.tasks import tasks
+from trainwitness.cli.verify import verify
 from trainwitness.core.version import version
 
 app = typer.Typer(
@@ -35,7 +37,7 @@ def _main(
     pass
 
 
-for function in (demo, tasks, record, inspect, pack, unpack):
+for function in (demo, tasks, record, verify, diff, inspect, pack, unpack):
     app.command()(verb(function))
 
 

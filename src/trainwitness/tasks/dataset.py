@@ -6,6 +6,7 @@ import functools
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from trainwitness.core.canonical import RowReader, array_header, row_bytes
 from trainwitness.core.errors import UsageError
 from trainwitness.tasks.domain import Domain, FiniteReals
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 Prepare = Callable[[torch.Tensor, torch.dtype], torch.Tensor]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 
 class Domain(Protocol):
@@ -36,21 +36,29 @@ class IntegerBox:
     classes: int
 
     def outside(self, inputs: Array, labels: Array) -> list[tuple[int, str]]:
-        bad: list[tuple[int, str]] = []
+        bad = self._bad_inputs(inputs)
+        bad |= {
+            int(k): f"label {labels[k]} is not in 0..{self.classes - 1}"
+            for k in np.flatnonzero((labels < 0) | (labels >= self.classes))
+        }
+        return sorted(bad.items())
+
+    def _bad_inputs(self, inputs: Array) -> dict[int, str]:
         whole = np.issubdtype(inputs.dtype, np.integer)
-        values = inputs.astype(np.int64) if whole else inputs.astype(np.float64)
-        below, above = values < np.asarray(self.low), values > np.asarray(self.high)
-        fraction = np.zeros(values.shape, bool) if whole else values != np.rint(values)
-        for position in range(len(values)):
-            for name, mask in (("below", below), ("above", above), ("not an integer", fraction)):
-                if mask[position].any():
-                    at = np.argwhere(mask[position])[0].tolist()
-                    found = values[position][tuple(at)]
-                    bad.append((position, f"input{at} is {found}: {name} {self._bounds(at)}"))
-                    break
-            else:
-                if not 0 <= int(labels[position]) < self.classes:
-                    bad.append((position, f"label {labels[position]} is not in 0..{self.classes - 1}"))
+        if whole and isinstance(self.low, int) and isinstance(self.high, int):
+            limits = np.iinfo(inputs.dtype)
+            if self.low <= limits.min and limits.max <= self.high:
+                return {}  # the dtype itself keeps to the bounds
+        masks = {"below": inputs < np.asarray(self.low), "above": inputs > np.asarray(self.high)}
+        if not whole:
+            masks["not an integer in"] = inputs != np.rint(inputs)
+        bad: dict[int, str] = {}
+        for name, mask in masks.items():
+            for position in np.flatnonzero(mask.reshape(len(inputs), -1).any(1)):
+                at = np.argwhere(mask[position])[0].tolist()
+                bad.setdefault(
+                    int(position), f"input{at} is {inputs[position][tuple(at)]}: {name} {self._bounds(at)}"
+                )
         return bad
 
     def _bounds(self, at: list[int]) -> str:

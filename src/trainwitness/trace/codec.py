@@ -82,8 +82,11 @@ def decode(data: bytes, layout: Layout, old: Buffer, where: str, *, rate: float 
         for start in range(0, layout.counts[width], BLOCK):
             count = min(BLOCK, layout.counts[width] - start)
             planes = content[at : at + count * width].reshape(width, count)
-            delta = _unzigzag(np.ascontiguousarray(planes.T).view(f"<u{width}").reshape(-1))
-            np.add(previous[start : start + count], delta, out=words[start : start + count])
+            delta = words[start : start + count]
+            for number, plane in enumerate(planes):
+                delta.view(np.uint8).reshape(count, width)[:, number] = plane
+            _unzigzag(delta)
+            delta += previous[start : start + count]
             at += count * width
     if rate is not None:
         for name, prediction in predictions(new, old, rate):
@@ -137,7 +140,8 @@ def decompress(data: bytes, size: int | None, where: str) -> bytes:
     return content
 
 
-def _unzigzag(words: Words) -> Words:
+def _unzigzag(words: Words) -> None:
     sign = words & 1
     np.negative(sign, out=sign)
-    return (words >> 1) ^ sign
+    words >>= 1
+    words ^= sign

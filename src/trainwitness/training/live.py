@@ -80,6 +80,8 @@ class Live:
             self.scaler.load_state_dict(full)
 
     def _load_optimizer(self, entries: Mapping[str, torch.Tensor]) -> None:
+        if not entries and not self.optimizer.state:
+            return
         live = {n.removeprefix("optim/"): t for n, t in self.tensors().items() if n.startswith("optim/")}
         plain = not any(":" in name for name in entries)
         if plain and _signature(live) == _signature(entries):

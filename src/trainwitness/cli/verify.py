@@ -1,0 +1,113 @@
+"""`trainwitness verify`: recompute a trace and say what is established."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainwitness.cli.output import DataOption, JsonOption, Output
+from trainwitness.cli.record import PrecisionChoice
+
+if TYPE_CHECKING:
+    from trainwitness.core.verdict import Verdict
+
+EXIT = {"ACCEPT": 0, "REJECT": 1, "INCONCLUSIVE": 4}
+
+
+def verify(
+    trace: Annotated[Path, typer.Argument(help="A trace folder or packed trace.")],
+    task: Annotated[
+        str | None,
+        typer.Option(metavar="TASK", help="The task, if it is not a built-in one: package.module:function."),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(min=0, metavar="EPS", help="Largest l2 error of a step that counts as benign.")
+    ] = None,
+    steps: Annotated[str | None, typer.Option(metavar="A:B", help="Recompute only steps A to B-1.")] = None,
+    precision: Annotated[PrecisionChoice | None, typer.Option(help="Arithmetic (default: the trace's).")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, ... (default: the trace's, if it is here).")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads (default: the trace's).")] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A safetensors file that must be the final State.")
+    ] = None,
+    require: Annotated[
+        str, typer.Option(metavar="PROPERTY,...", help="Properties that ACCEPT needs.")
+    ] = "reproduced",
+    data: DataOption = None,
+    json: JsonOption = None,
+) -> int:
+    """Compute every step of a trace again, compare the whole State, and say what is established.
+
+    Without --threshold only errors of exactly 0 are accepted. Exit code 0 ACCEPT, 1 REJECT, 4 INCONCLUSIVE.
+
+    Example: trainwitness verify run.trace --threshold 1e-6
+    """
+    from trainwitness.core.errors import UsageError
+    from trainwitness.core.verdict import PROPERTIES, Threshold
+    from trainwitness.trace.reader import Trace
+    from trainwitness.verification.verify import numerics_for
+    from trainwitness.verification.verify import verify as verify_trace
+
+    output = Output(json)
+    opened = Trace.open(trace)
+    changes = {"precision": precision, "device": device, "threads": threads}
+    given = {key: value for key, value in changes.items() if value is not None}
+    numerics = numerics_for(opened.manifest, None).model_copy(update=given)
+    chosen = _range(steps, opened.steps)
+    names = [name.strip() for name in require.split(",") if name.strip()]
+    unknown = [name for name in names if name not in PROPERTIES]
+    if unknown:
+        raise UsageError(f"unknown property {unknown[0]!r}", hint=f"properties: {', '.join(PROPERTIES)}")
+    with output.progress("recomputing", chosen[1] - chosen[0]) as advance:
+        verdict = verify_trace(
+            opened,
+            task=task,
+            data=data,
+            threshold=None if threshold is None else Threshold(value=threshold),
+            steps=chosen,
+            numerics=numerics,
+            model=model,
+            require=names,  # type: ignore[arg-type]
+            on_step=lambda _: advance(opened.manifest.checkpoint_every),
+        )
+    say_verdict(output, verdict)
+    output.result("verify", verdict.model_dump(mode="json"))
+    return EXIT[verdict.verdict]
+
+
+def say_verdict(output: Output, verdict: Verdict) -> None:
+    """The verdict for people: the answer, why, and what is and is not established."""
+    output.say(verdict.verdict)
+    for reason in verdict.reasons:
+        output.say(f"  {reason}")
+    threshold = "no threshold" if verdict.threshold is None else f"threshold {verdict.threshold.value:.2e}"
+    output.say(
+        f"recomputed {len(verdict.steps)} States in {verdict.recomputed_on}; "
+        f"largest l2 error {verdict.max_l2:.2e} ({threshold})"
+    )
+    worst = sorted(verdict.steps, key=lambda error: -error.l2)[:3]
+    if verdict.max_l2:
+        output.say("largest errors: " + ", ".join(f"step {error.step}: {error.l2:.2e}" for error in worst))
+    split = [error for error in verdict.steps if error.rounding is not None]
+    if split:
+        rounding, rest = (max(getattr(error, key) for error in split) for key in ("rounding", "rest"))
+        output.say(f"of it: rounding to the trace's precision up to {rounding:.2e}, the rest up to {rest:.2e}")
+    for name, found in verdict.properties.items():
+        output.say(f"  {found.standing:<12} {name:<13} {found.why}")
+
+
+def _range(text: str | None, steps: int) -> tuple[int, int]:
+    from trainwitness.core.errors import UsageError
+
+    if text is None:
+        return 0, steps
+    first, separator, last = text.partition(":")
+    try:
+        chosen = int(first or 0), int(last or steps) if separator else int(first) + 1
+    except ValueError:
+        chosen = (-1, -1)
+    if not 0 <= chosen[0] < chosen[1] <= steps:
+        raise UsageError(f"--steps {text}: the trace has steps 0 to {steps - 1}", hint="write A:B, such as 0:10")
+    return chosen

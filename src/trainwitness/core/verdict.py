@@ -1,0 +1,89 @@
+"""Threshold and Verdict: what an error is judged by, and what a verification established."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Answer = Literal["ACCEPT", "REJECT", "INCONCLUSIVE"]
+Standing = Literal["established", "refuted", "unknown"]
+PropertyName = Literal["reproduced", "exact", "initialised", "scheduled", "data_matches", "model_bound"]
+
+PROPERTIES: dict[PropertyName, str] = {
+    "reproduced": "every step, computed again from its stored State and batch, gives the next State",
+    "exact": "and gives it bit for bit",
+    "initialised": "the run began from parameters that its seed decides, with an empty optimiser",
+    "scheduled": "learning rates and the order of rows are the task's, not chosen afterwards",
+    "data_matches": "the rows are those of the verifier's own copy of the data set",
+    "model_bound": "the model file given is the final State",
+}
+
+
+class Threshold(BaseModel):
+    """The largest error that counts as benign, and where that number comes from.
+
+    `value` bounds the l2 error of the parameters in one step. Buffers and optimiser state live on other scales (a
+    momentum error is about 1/lr of a parameter error): they are allowed the same share of their own size that
+    `value` is of the parameters' update, and never more than `MAX_SHARE`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    value: float = Field(ge=0, allow_inf_nan=False)
+    origin: str = "fixed"
+
+
+MAX_SHARE = 0.05
+
+
+class Property(BaseModel):
+    """A named claim, whether it holds, and why."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    standing: Standing
+    why: str
+
+
+class StepError(BaseModel):
+    """What recomputing a step gave. Parameters: l2 and largest difference, and l2 over the size of the update.
+
+    With `checkpoint_every` K > 1 these are the errors of K steps together, under the number of the last.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    step: int
+    l2: float
+    linf: float
+    relative: float
+    buffers: float = 0.0
+    """Largest error of a buffer, over its size."""
+    optimizer: float = 0.0
+    """Largest error of an optimiser tensor, over its size."""
+    rounding: float | None = None
+    """In float64: the part of l2 that rounding the result to the trace's precision explains."""
+    rest: float | None = None
+    problems: list[str] = Field(default_factory=list)
+    """What is wrong with this step besides its errors: rows outside the data set, counters that do not count."""
+
+    @property
+    def exact(self) -> bool:
+        return not (self.l2 or self.buffers or self.optimizer or self.problems)
+
+
+class Verdict(BaseModel):
+    """The answer, with everything it rests on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    verdict: Answer
+    threshold: Threshold | None
+    max_l2: float
+    reasons: list[str]
+    properties: dict[PropertyName, Property]
+    steps: list[StepError]
+    sealed: bool
+    step_root: str | None
+    recomputed_on: str

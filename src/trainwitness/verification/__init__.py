@@ -1,0 +1,1 @@
+"""IS it true: recomputation, distances, and the verdict."""
