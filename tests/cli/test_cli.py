@@ -68,16 +68,19 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_demo_twice_in_a_row(tmp_path: Path) -> None:
     for _ in range(2):
         out, err = run_process("demo", cwd=tmp_path)
-        assert "The trace lies in demo.trace" in out
+        assert out.count("ACCEPT") == out.count("REJECT") == 1
+        assert "The traces lie in demo.trace and demo.trace-altered" in out
         assert err == ""
-    assert Trace.open(tmp_path / "demo.trace").check().steps == 150
+    assert Trace.open(tmp_path / "demo.trace").check().steps == 100
 
 
 def test_demo_does_not_replace_what_is_not_a_demo(recorded: Path) -> None:
     _, err = run("demo", "--out", recorded, cwd=recorded.parent, code=3)
-    assert "not a demo's" in err
+    assert "is not a demo" in err
     (recorded.parent / "other").mkdir()
+    (recorded.parent / "other" / "thesis.tex").touch()
     run("demo", "--out", recorded.parent / "other", cwd=recorded.parent, code=3)
+    assert (recorded.parent / "other" / "thesis.tex").exists()
 
 
 def test_tasks(tmp_path: Path) -> None:
@@ -252,7 +255,7 @@ def test_an_internal_error_is_70_and_says_how_to_report(tmp_path: Path) -> None:
 def test_version_and_help(tmp_path: Path) -> None:
     out, _ = run_process("--version", cwd=tmp_path)
     assert out.startswith("trainwitness 0.")
-    for verb in ("demo", "tasks", "record", "inspect", "pack", "unpack"):
+    for verb in ("demo", "tasks", "record", "verify", "diff", "inspect", "pack", "unpack"):
         out, _ = run_process(verb, "--help", cwd=tmp_path)
         assert "Example: trainwitness " + verb in out
 
@@ -261,3 +264,98 @@ def test_a_closed_pipe_is_no_error_message(recorded: Path) -> None:
     command = f"{TRAINWITNESS[0]} inspect {recorded} | head -c 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert done.stderr == ""
+
+
+def test_text_from_a_trace_cannot_forge_lines_or_steer_the_terminal(recorded: Path, tmp_path: Path) -> None:
+    from trainwitness.trace.rewrite import write_trace
+
+    trace = Trace.open(recorded)
+    manifest = trace.manifest.model_copy(update={"model": "x\n  step root       FAKE\x1b]0;owned\x07"})
+    write_trace(tmp_path / "t", manifest, trace.initial_state(), ((s.records[0], s.after) for s in trace.segments()))
+    out, _ = run("inspect", "t", cwd=tmp_path)
+    assert "\x1b" not in out
+    assert len([line for line in out.splitlines() if line.startswith("  step root")]) == 1
+
+
+def test_reading_a_trace_runs_nothing_of_the_folder_it_lies_in(recorded: Path, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    script = tmp_path / "hook.sh"
+    script.write_text(f"#!/bin/sh\ntouch {tmp_path}/executed\n")
+    script.chmod(0o755)
+    subprocess.run(["git", "-C", str(tmp_path), "config", "core.fsmonitor", str(script)], check=True)
+    run_process("inspect", recorded, "--json", "-", cwd=tmp_path)
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--lr", "inf"],
+        ["--set", "momentum=nan"],
+        ["--threads", "5000"],
+        ["--device", "x" * 40],
+    ],
+)
+def test_impossible_values_are_usage_errors(tmp_path: Path, arguments: list[str]) -> None:
+    _, err = run("record", "softmax-digits", "--out", "t", *arguments, cwd=tmp_path, code=2)
+    assert "internal error" not in err
+
+
+def test_verify_on_the_command_line(recorded: Path, tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    out, _ = run("verify", recorded, "--json", "v.json", cwd=tmp_path)
+    assert out.startswith("ACCEPT\n")
+    assert "established  initialised" in out
+    result = envelope((tmp_path / "v.json").read_text(), "verify")
+    assert {"verdict", "threshold", "max_l2", "reasons", "properties", "steps"} <= set(result)
+    assert [set(step) >= {"step", "l2", "linf", "relative"} for step in result["steps"]] == [True] * 60
+    text, words = run("verify", recorded, "--precision", "float64", "--json", "-", cwd=tmp_path, code=4)
+    assert "INCONCLUSIVE" in words
+    inconclusive = envelope(text, "verify")
+    assert inconclusive["verdict"] == "INCONCLUSIVE"
+    from trainwitness import Numerics, verify
+
+    manifest = Trace.open(recorded).manifest
+    python = verify(recorded, numerics=Numerics(precision="float64", threads=manifest.numerics.threads))
+    assert python.model_dump(mode="json") == inconclusive
+    eps = str(python.max_l2)
+    run("verify", recorded, "--precision", "float64", "--threshold", eps, cwd=tmp_path)
+    out, _ = run("verify", recorded, "--precision", "float64", "--threshold", "1e-12", cwd=tmp_path, code=1)
+    assert out.startswith("REJECT\n")
+    run("verify", recorded, "--steps", "3:9", cwd=tmp_path, code=4)
+    run("verify", recorded, "--require", "exact,initialised", cwd=tmp_path)
+    run("verify", recorded, "--require", "model_bound", cwd=tmp_path, code=4)
+    final = Trace.open(recorded).final_state().part("param")
+    save_file({n: t.clone() for n, t in final.items()}, tmp_path / "m.safetensors")
+    run("verify", recorded, "--require", "model_bound", "--model", "m.safetensors", cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--threshold", "-1"], 2, "threshold"),
+        (["--steps", "5:3"], 2, "write A:B"),
+        (["--steps", "x"], 2, "write A:B"),
+        (["--steps", "0:61"], 2, "steps 0 to 59"),
+        (["--require", "truth"], 2, "unknown property"),
+        (["--task", "lenet-digits"], 3, "softmax-digits"),
+        (["--device", "toaster"], 2, "toaster"),
+        (["--model", "absent"], 3, "safetensors"),
+        (["--precision", "float8"], 2, "float8"),
+    ],
+)
+def test_bad_input_to_verify(recorded: Path, tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
+    _, err = run("verify", recorded, *arguments, cwd=tmp_path, code=code)
+    assert message in " ".join(err.replace("│", " ").split())
+
+
+def test_diff_on_the_command_line(recorded: Path, tmp_path: Path) -> None:
+    out, _ = run("diff", recorded, recorded, cwd=tmp_path)
+    assert "bit for bit" in out
+    run("record", "softmax-digits", "--out", "other", "--steps", "60", "--seed", "1", cwd=tmp_path)
+    out, _ = run("diff", recorded, "other", "--json", "d.json", cwd=tmp_path, code=1)
+    assert "seed: 0 / 1" in out
+    assert "initial State" in out
+    assert not envelope((tmp_path / "d.json").read_text(), "diff")["same"]
+    run("diff", recorded, "absent", cwd=tmp_path, code=3)

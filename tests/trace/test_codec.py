@@ -119,6 +119,8 @@ def test_trailing_data_is_refused() -> None:
         [("w", "float32", [1 << 62])],
         [("w", "float32", [1 << 31, 1 << 31])],
         [("w", "float32", [-1])],
+        [("w", "float32", [0, 10**30])],
+        [("w", "float32", [2**63, 0])],
         [("w", "object", [1])],
         [("w", "float32", [1] * 65)],
         [("b", "float32", [1]), ("a", "float32", [1])],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -341,3 +342,67 @@ def test_a_key_twice_is_refused(tmp_path: Path, sealed_files: dict[str, bytes]) 
     content = body + f',"sha256":"{hashlib.sha256(body).hexdigest()}"}}\n'.encode()
     with pytest.raises(TraceDamaged, match="twice"):
         Trace.open(write(tmp_path / "t", {"manifest.json": content}))
+
+
+def rebuilt(path: Path, folder: Path, **seal: object) -> Path:
+    """A copy of a trace whose seal was rewritten by someone who recomputes its digest."""
+    shutil.copytree(path, folder)
+    content = (folder / f.SEAL).read_bytes()
+    (folder / f.SEAL).write_bytes(resealed(content, lambda s: s.update(seal)))
+    return folder
+
+
+def test_steps_behind_the_seals_number_are_not_hidden(make_trace: Callable[..., Path], tmp_path: Path) -> None:
+    from trainwitness.commitments.merkle import Frontier
+
+    path = make_trace(steps=4, chunk_steps=2)
+    trace = Trace.open(path)
+    frames = list(trace.frames())
+    root = (
+        Frontier([f.initial_leaf(trace.initial_state().digest().hex()), *(x.leaf for x in frames[:2])]).root().hex()
+    )
+    hidden = rebuilt(path, tmp_path / "hidden", steps=2, step_root=root, final_state=frames[1].record.state)
+    with pytest.raises(TraceDamaged, match="4 steps, the seal states 2"):
+        Trace.open(hidden).check()
+    for number, steps in enumerate((-1, 0)):
+        with pytest.raises(TraceDamaged, match=r"seal\.json"):
+            Trace.open(rebuilt(path, tmp_path / f"n{number}", steps=steps))
+
+
+def test_a_chunk_that_repeats_or_leaves_out_steps_is_refused(make_trace: Callable[..., Path], tmp_path: Path) -> None:
+    from trainwitness.trace.chunk import ChunkReader
+
+    for first in (1, 5):
+        path = make_trace(f"t{first}", steps=4, chunk_steps=2)
+        (path / f.SEAL).unlink()
+        second = path / f.chunk_name(1)
+        with second.open("rb") as file:
+            chunk = ChunkReader(file, second.name)
+            header = chunk.header.model_copy(update={"first_step": first})
+            keyframe, frames = chunk.keyframe(), list(chunk.frames())
+        writer = ChunkWriter(second, header, [keyframe])
+        for number, frame in enumerate(frames):
+            writer.append(frame.record.model_copy(update={"step": first + number}).to_bytes(), [frame.data])
+        writer.finish()
+        with pytest.raises(TraceDamaged, match=f"begins with step {first}, not 2"):
+            Trace.open(path).check()
+
+
+@pytest.mark.parametrize("position", range(-22, 0))
+def test_the_end_record_of_a_packed_trace(tmp_path: Path, sealed_files: dict[str, bytes], position: int) -> None:
+    pack(write(tmp_path / "t", sealed_files), tmp_path / "good.zip")
+    content = bytearray((tmp_path / "good.zip").read_bytes())
+    for value in (0, 1, 50, 127, 255):
+        content[position] = value
+        (tmp_path / "t.zip").write_bytes(content)
+        with contextlib.suppress(*REFUSED):
+            assert Trace.open(tmp_path / "t.zip").check().steps == 7
+
+
+def test_a_huge_sparse_chunk_is_refused_at_once(tmp_path: Path, sealed_files: dict[str, bytes]) -> None:
+    folder = write(tmp_path / "t", {"manifest.json": sealed_files["manifest.json"]})
+    with (folder / f.chunk_name(0)).open("wb") as file:
+        file.write(MAGIC + struct.pack("<cQ", b"H", 1 << 39))
+        file.truncate(1 << 40)
+    with pytest.raises(TraceDamaged, match="or the limit"):
+        Trace.open(folder)

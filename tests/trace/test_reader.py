@@ -142,3 +142,16 @@ def test_a_step_range_does_not_read_other_chunks(make_trace: MakeTrace) -> None:
     assert len(list(trace.segments(0, 3))) == 3
     with pytest.raises(TraceDamaged, match=r"chunk-000001\.twc"):
         list(trace.segments(3, 4))
+
+
+def test_packing_leaves_other_peoples_files_alone(make_trace: MakeTrace, tmp_path: Path) -> None:
+    folder = make_trace()
+    (tmp_path / "p.zip.tmp").write_text("precious")
+    (tmp_path / "out.tmp").mkdir()
+    (tmp_path / "out.tmp" / "f").write_text("precious")
+    pack(folder, tmp_path / "p.zip")
+    unpack(tmp_path / "p.zip", tmp_path / "out")
+    assert (tmp_path / "p.zip.tmp").read_text() == (tmp_path / "out.tmp" / "f").read_text() == "precious"
+    assert {path.name for path in tmp_path.iterdir()} == {"run.trace", "p.zip", "p.zip.tmp", "out", "out.tmp"}
+    with pytest.raises(StorageError, match="packing stopped"):
+        pack(folder, tmp_path / "no" / "p.zip")

@@ -380,3 +380,179 @@ def test_float16_steps_skipped_by_the_scaler_are_recorded_as_such(tmp_path: Path
     assert torch.equal(first.before.tensors["param/weight"], first.after.tensors["param/weight"])
     assert first.after.tensors["scaler/scale"] == first.before.tensors["scaler/scale"] / 2
     assert not torch.equal(segments[-1].before.tensors["param/weight"], segments[-1].after.tensors["param/weight"])
+
+
+# ---------------------------------------------------------------------- interruptions at awkward moments
+
+
+def test_an_interruption_between_checkpoints_keeps_every_step(tmp_path: Path) -> None:
+    for every, steps in ((3, 4), (3, 5), (2, 3)):
+        path = tmp_path / f"{every}-{steps}"
+        loop = Loop(path, checkpoint_every=every)
+        loop.run(stop_after=steps)
+        with contextlib.suppress(KeyboardInterrupt), loop.recorder:
+            batches = loop.recorder.loader(loop.loader)
+            next(batches)  # taken, and never trained on
+            raise KeyboardInterrupt
+        assert Trace.open(path).check().steps == steps
+        resumed = Loop(path, checkpoint_every=every, resume=True)
+        assert resumed.recorder.steps == steps
+        resumed.recorder.close()
+        assert Trace.open(path).sealed
+
+
+def test_a_forward_pass_after_the_last_checkpoint_leaves_what_is_certain(tmp_path: Path) -> None:
+    """Batch norm has moved on: the State of the last steps is gone, so they are not kept and nothing is sealed."""
+    loop = Loop(tmp_path / "t", checkpoint_every=3)
+    loop.run(stop_after=5)
+    batches = loop.recorder.loader(loop.loader)
+    loop.model(next(batches)[0])
+    with pytest.raises(StorageError, match="last 2 steps have no State"):
+        loop.recorder.close()
+    trace = Trace.open(tmp_path / "t")
+    assert (trace.check().steps, trace.sealed) == (3, False)
+
+
+def test_a_refusal_waits_for_the_writer_and_keeps_the_good_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import time
+
+    from trainwitness.trace.writer import TraceWriter
+
+    append = TraceWriter.append
+    monkeypatch.setattr(TraceWriter, "append", lambda *a: (time.sleep(0.1), append(*a))[1])
+    loop = Loop(tmp_path / "t", chunk_steps=4)
+    with contextlib.suppress(NotCapturable), loop.recorder:
+        loop.run(stop_after=5)
+        with torch.no_grad():
+            loop.model[0].weight.mul_(0.5)
+        next(loop.recorder.loader(loop.loader))
+    files = sorted(path.name for path in (tmp_path / "t").iterdir())
+    time.sleep(0.5)
+    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == files  # nobody writes after close
+    assert Trace.open(tmp_path / "t").check().steps == 4
+
+
+def test_a_loop_that_goes_on_after_a_storage_failure_is_told_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trainwitness.trace.chunk import ChunkWriter
+
+    def full(self: ChunkWriter) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ChunkWriter, "finish", full)
+    loop = Loop(tmp_path / "t")
+    for _ in range(6):  # more often than there are buffers to run out of
+        with pytest.raises(StorageError, match="No space left"):
+            loop.run(epochs=99)
+
+
+@pytest.mark.parametrize("accumulate", [2, 4])
+def test_resuming_when_a_step_spans_two_epochs(tmp_path: Path, accumulate: int) -> None:
+    def run(path: Path, stop_after: int | None, resume: bool = False) -> list[str]:
+        torch.manual_seed(1)
+        model = nn.Linear(4, 3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loader = DataLoader(rows(12), batch_size=4, shuffle=True)
+        recorder = Recorder(path, model=model, optimizer=optimizer, resume=resume, chunk_steps=1)
+        taken = accumulate * recorder.steps
+        steps: list[str] = []
+        for _ in range(recorder.epoch, 8):
+            for inputs, labels in recorder.loader(loader):
+                nn.functional.cross_entropy(model(inputs), labels).backward()
+                taken += 1
+                if taken % accumulate == 0:
+                    optimizer.step()
+                    optimizer.zero_grad()
+                    steps.append(Live(model, optimizer).state().digest().hex())
+                    if len(steps) == stop_after:
+                        recorder.close(seal=False)
+                        return steps
+        recorder.close()
+        return steps
+
+    straight = run(tmp_path / "straight", None)
+    for stop in range(1, len(straight)):
+        path = tmp_path / str(stop)
+        assert run(path, stop) + run(path, None, resume=True) == straight, stop
+
+
+SCHEDULERS = {
+    "MultiStepLR": lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [3, 5], gamma=0.1),
+    "ReduceLROnPlateau": lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=1),
+    "OneCycleLR": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=20),
+    "CosineAnnealingLR": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 10),
+    "SequentialLR-free LambdaLR": lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda k: 0.9**k),
+}
+
+
+@pytest.mark.parametrize("make", SCHEDULERS.values(), ids=SCHEDULERS.keys())
+def test_schedulers_go_on_where_they_were(tmp_path: Path, make: Callable[[Any], Any]) -> None:
+    def run(path: Path, stop_after: int | None, resume: bool = False) -> list[float]:
+        torch.manual_seed(1)
+        model = nn.Linear(4, 3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        scheduler = make(optimizer)
+        recorder = Recorder(path, model=model, optimizer=optimizer, scheduler=scheduler, resume=resume)
+        rates: list[float] = []
+        loader = DataLoader(rows(), batch_size=4, shuffle=True)
+        for _ in range(recorder.epoch, 2):
+            for inputs, labels in recorder.loader(loader):
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(model(inputs), labels)
+                loss.backward()
+                optimizer.step()
+                rates.append(optimizer.param_groups[0]["lr"])
+                args = (1.0,) if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) else ()
+                scheduler.step(*args)
+                if len(rates) == stop_after:
+                    recorder.close(seal=False)
+                    return rates
+        recorder.close()
+        return rates
+
+    straight = run(tmp_path / "straight", None)
+    assert run(tmp_path / "t", 4) + run(tmp_path / "t", None, resume=True) == straight
+    finals = {Trace.open(tmp_path / name).check().final_state for name in ("straight", "t")}
+    assert len(finals) == 1
+
+
+def test_writing_to_the_model_after_the_batch_was_taken_is_refused(tmp_path: Path) -> None:
+    loop = Loop(tmp_path / "t")
+    inputs, _ = next(loop.recorder.loader(loop.loader))
+    with torch.no_grad():
+        loop.model[0].weight.mul_(0.5)
+    with pytest.raises(NotCapturable, match="changed outside"):
+        loop.model(inputs)
+
+
+def test_resuming_with_another_optimiser_or_other_numerics_is_refused(tmp_path: Path) -> None:
+    first = Loop(tmp_path / "t")
+    first.run(stop_after=2)
+    first.recorder.close(seal=False)
+    with pytest.raises(TraceMismatch, match="optimiser Adam"):
+        Loop(tmp_path / "t", optimizer=torch.optim.SGD, resume=True)
+    second = Loop(tmp_path / "t", precision=torch.bfloat16, resume=True)
+    with pytest.raises(TraceMismatch, match="precision float32, resumed with bfloat16"):
+        second.run()
+
+
+def test_parameters_in_half_precision_are_refused(tmp_path: Path) -> None:
+    model = nn.Linear(2, 2).bfloat16()
+    with pytest.raises(NotCapturable, match="bfloat16"):
+        Recorder(tmp_path / "t", model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+def test_settings_of_any_number_type_are_recorded_and_others_refused(tmp_path: Path) -> None:
+    loop = Loop(tmp_path / "t", optimizer=lambda p, lr: torch.optim.SGD(p, lr=lr))
+    loop.optimizer.param_groups[0]["lr"] = np.float32(0.25)
+    loop.run(epochs=1)
+    assert Trace.open(tmp_path / "t").check().steps == 6
+    assert next(Trace.open(tmp_path / "t").frames()).record.groups[0]["lr"] == 0.25
+    for number, bad in enumerate((float("inf"), object())):
+        other = Loop(tmp_path / f"bad{number}")
+        other.optimizer.param_groups[0]["extra"] = bad
+        with pytest.raises(NotCapturable, match="setting extra"):
+            other.run()

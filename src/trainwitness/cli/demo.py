@@ -13,6 +13,7 @@ from trainwitness.cli.output import JsonOption, Output, size_text, time_text
 from trainwitness.cli.verify import say_verdict
 
 TASK, STEPS, ALTERED = "lenet-digits", 100, 40
+OPTIONS: dict[str, int | float | str | list[int]] = {"batch_size": 50, "learning_rate": 0.05, "momentum": 0.9}
 
 
 def demo(
@@ -37,10 +38,9 @@ def demo(
     output, altered = Output(json), out.with_name(f"{out.name}-altered")
     for path in (out, altered):
         _remove_earlier_demo(path)
-    options: dict[str, int | float | str | list[int]] = {"batch_size": 50, "learning_rate": 0.05, "momentum": 0.9}
     output.say(f"1. Training {TASK} for {STEPS} steps, recording every one of them ...")
     with output.progress("recording", STEPS) as advance:
-        task = build_task(TaskSpec(name=TASK, options=options))
+        task = build_task(TaskSpec(name=TASK, options=OPTIONS))
         done = record(task, out, steps=STEPS, on_step=lambda _s, _l: advance(1))
     checked = Trace.open(out).check()
     output.say(
@@ -77,11 +77,14 @@ def demo(
 
 def _remove_earlier_demo(out: Path) -> None:
     from trainwitness.core.errors import StorageError
+    from trainwitness.trace.format import LOCK, MANIFEST, TEMPORARY
     from trainwitness.trace.reader import Trace
 
     if not out.exists():
         return
-    task = Trace.open(out).manifest.task
-    if task is None or task.name != TASK:
-        raise StorageError(f"{out}: holds a trace that is not a demo's", hint="choose another place with --out")
+    unfinished = out.is_dir() and all(p.name == LOCK or p.name.endswith(TEMPORARY) for p in out.iterdir())
+    if not unfinished:
+        task = Trace.open(out).manifest.task if (out / MANIFEST).is_file() else None
+        if task is None or (task.name, task.options) != (TASK, OPTIONS):
+            raise StorageError(f"{out}: is there already and is not a demo", hint="choose another place with --out")
     shutil.rmtree(out)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainwitness.cli.output import JsonOption, Output, size_text
+from trainwitness.cli.output import JsonOption, Output, printable, size_text
 
 if TYPE_CHECKING:
     from trainwitness.trace.reader import Checked, Trace
@@ -28,7 +28,7 @@ def inspect(
     with output.progress("reading", opened.steps) as advance:
         checked = opened.check(advance)
     for line in _lines(opened, checked):
-        output.say(line)
+        output.say(printable(line))
     output.result(
         "inspect",
         {

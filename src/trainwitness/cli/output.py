@@ -36,7 +36,7 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
             code = function(*args, **kwargs)
             sys.stdout.flush()
         except TrainwitnessError as error:
-            typer.echo(f"error: {error.diagnostics()}", err=True)
+            typer.echo("error: " + printable(error.diagnostics(), keep="\n"), err=True)
             code = error.exit_code
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
@@ -72,7 +72,7 @@ class Output:
 
     def say(self, text: str = "") -> None:
         """A line for people."""
-        typer.echo(text, err=self._words_to_stderr)
+        typer.echo(printable(text, keep="\n"), err=self._words_to_stderr)
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Advance]:
@@ -103,6 +103,11 @@ class Output:
             Path(self._json_path).write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise StorageError(f"{self._json_path}: cannot be written: {error.strerror}") from error
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Text with control characters shown, not obeyed: a trace must not forge lines or steer the terminal."""
+    return "".join(c if c in keep or c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def size_text(count: float) -> str:

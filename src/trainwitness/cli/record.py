@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -47,7 +49,8 @@ def record(
 
     output = Output(json)
     spec = task_spec(task, option, batch_size=batch_size, learning_rate=lr, seed=seed)
-    numerics = Numerics(precision=precision, device=device, threads=threads, deterministic=deterministic)
+    with wrong_options():
+        numerics = Numerics(precision=precision, device=device, threads=threads, deterministic=deterministic)
     built = build_task(spec, data=data)
     if steps >= LONG_RECORDING_STEPS and not resume:
         _say_estimate(output, built, out, steps, numerics, checkpoint_every)
@@ -75,7 +78,22 @@ def task_spec(task: str, option: list[str] | None, **named: Any) -> TaskSpec:
     from trainwitness.tasks.task import TaskSpec
 
     options = dict(parse_option(text) for text in option or [])
-    return TaskSpec(name=task, options=options | {k: v for k, v in named.items() if v is not None})
+    with wrong_options():
+        return TaskSpec(name=task, options=options | {k: v for k, v in named.items() if v is not None})
+
+
+@contextmanager
+def wrong_options() -> Iterator[None]:
+    """A value that the data model refuses is the user's mistake, not ours."""
+    from pydantic import ValidationError
+
+    from trainwitness.core.errors import UsageError
+
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from error
 
 
 def _say_estimate(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainwitness.cli.output import DataOption, JsonOption, Output
-from trainwitness.cli.record import PrecisionChoice
+from trainwitness.cli.record import PrecisionChoice, wrong_options
 
 if TYPE_CHECKING:
     from trainwitness.core.verdict import Verdict
@@ -45,6 +45,7 @@ def verify(
     Example: trainwitness verify run.trace --threshold 1e-6
     """
     from trainwitness.core.errors import UsageError
+    from trainwitness.core.numerics import Numerics
     from trainwitness.core.verdict import PROPERTIES, Threshold
     from trainwitness.trace.reader import Trace
     from trainwitness.verification.verify import numerics_for
@@ -54,7 +55,8 @@ def verify(
     opened = Trace.open(trace)
     changes = {"precision": precision, "device": device, "threads": threads}
     given = {key: value for key, value in changes.items() if value is not None}
-    numerics = numerics_for(opened.manifest, None).model_copy(update=given)
+    with wrong_options():
+        numerics = Numerics.model_validate(numerics_for(opened.manifest, None).model_dump() | given)
     chosen = _range(steps, opened.steps)
     names = [name.strip() for name in require.split(",") if name.strip()]
     unknown = [name for name in names if name not in PROPERTIES]

@@ -40,9 +40,12 @@ class Environment(BaseModel):
     code: CodeRevision = CodeRevision()
 
 
-@functools.lru_cache(maxsize=1)
-def current_environment() -> Environment:
-    """This machine's Environment."""
+@functools.lru_cache(maxsize=2)
+def current_environment(*, code: bool = False) -> Environment:
+    """This machine's Environment. With `code`, git is asked about the current folder.
+
+    Asking git can run programs that the folder's own git settings name, so verbs that only read a trace do not.
+    """
     import os
 
     import numpy
@@ -61,7 +64,7 @@ def current_environment() -> Environment:
         blas="mkl" if torch._C.has_mkl else "other",
         gpu=torch.cuda.get_device_name() if cuda else None,
         cuda=str(torch.version.cuda) if cuda else None,
-        code=code_revision(Path.cwd()),
+        code=code_revision(Path.cwd()) if code else CodeRevision(),
     )
 
 
@@ -77,7 +80,11 @@ def code_revision(folder: Path) -> CodeRevision:
 def _git(folder: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True
+            ["git", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return None

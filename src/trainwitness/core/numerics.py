@@ -26,6 +26,8 @@ class Numerics(BaseModel):
     autotune: bool = False
     """cuDNN tries kernels and keeps the fastest (`torch.backends.cudnn.benchmark`)."""
     tf32: bool = False
-    """CUDA matrix products and convolutions may use TF32."""
+    """CUDA matrix products may use TF32."""
+    tf32_convolution: bool = False
+    """cuDNN convolutions may use TF32 (PyTorch's own default is that they do)."""
     onednn: bool = True
     """oneDNN kernels on CPU (`torch.backends.mkldnn`)."""

@@ -116,7 +116,7 @@ class OutsideChanges:
     so the first steps compare values too.
     """
 
-    _FULL_CHECKS = 3
+    _FULL_CHECKS = 6
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -131,18 +131,26 @@ class OutsideChanges:
         if self._full > 0:
             self._digests = {name: _digest(t) for name, t in tensors.items()}
 
-    def check(self, step: int) -> None:
-        """Raises if it no longer is."""
+    def changed(self) -> str | None:
+        """The name of a tensor that was written to since `note`."""
         if not self._versions:
-            return
+            return None
         tensors = self._watched()
-        changed = [name for name, t in tensors.items() if self._versions.get(name) != (id(t), t._version)]
-        if self._digests is not None and not changed:
-            changed = [name for name, t in tensors.items() if _digest(t) != self._digests[name]]
-            self._full, self._digests = self._full - 1, None
-        if changed:
+        for name, tensor in tensors.items():
+            if self._versions.get(name) != (id(tensor), tensor._version):
+                return name
+        if self._digests is not None:
+            self._full -= 1
+            digests, self._digests = self._digests, self._digests if self._full > 0 else None
+            return next((name for name, tensor in tensors.items() if _digest(tensor) != digests[name]), None)
+        return None
+
+    def check(self, step: int) -> None:
+        """Raises if the State is no longer what `note` saw."""
+        name = self.changed()
+        if name is not None:
             raise NotCapturable(
-                f"step {step}: {changed[0]} was changed outside the optimiser's step",
+                f"step {step}: {name} was changed outside the optimiser's step",
                 hint="do not write to the model between steps, and evaluate it in eval() mode",
             )
 

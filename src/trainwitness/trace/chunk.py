@@ -18,7 +18,7 @@ import zstandard
 
 from trainwitness.core.errors import TraceDamaged
 from trainwitness.trace.codec import decompress
-from trainwitness.trace.format import TEMPORARY, ChunkHeader, StepRecord, parse
+from trainwitness.trace.format import MAX_JSON_BYTES, MAX_STATE_BYTES, TEMPORARY, ChunkHeader, StepRecord, parse
 
 MAGIC = b"TWCHUNK\x01"
 DIGEST_BYTES = 32
@@ -125,9 +125,13 @@ class ChunkReader:
         kind, length = _HEAD.unpack(head)
         if kind != wanted:
             raise TraceDamaged(f"{where}: a record of kind {kind!r} where {wanted!r} belongs")
-        if length > left - _HEAD.size:
-            raise TraceDamaged(f"{where}: a record of {length} bytes passes the end of the chunk")
-        payload = self._file.read(length)
+        limit = MAX_JSON_BYTES if kind == b"H" else MAX_STATE_BYTES
+        if length > min(left - _HEAD.size, limit):
+            raise TraceDamaged(f"{where}: a record of {length} bytes passes the end of the chunk, or the limit")
+        try:
+            payload = self._file.read(length)
+        except MemoryError as error:
+            raise TraceDamaged(f"{where}: a record of {length} bytes does not fit into memory") from error
         if len(payload) != length:
             raise TraceDamaged(f"{where}: the file ends inside a record")
         return payload

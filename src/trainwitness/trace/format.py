@@ -19,7 +19,7 @@ MANIFEST, SEAL, LOCK = "manifest.json", "seal.json", "LOCK"
 TEMPORARY = ".tmp"
 CHUNK_STEPS = 128
 
-MAX_JSON_BYTES = 1 << 28
+MAX_JSON_BYTES = 1 << 26
 MAX_STATE_BYTES = 1 << 36
 MAX_TENSORS = 1 << 20
 
@@ -93,6 +93,9 @@ class Resume(_Record):
     """What a recorder needs, besides the State, to go on after a step."""
 
     epoch: int
+    """The epoch to go on with."""
+    batches: int | None = None
+    """Where a step's micro-batches come from two epochs: how many of the last ones are of its own epoch."""
     groups: list[dict[str, Setting]]
     scheduler: dict[str, Any] | None = None
 
@@ -125,10 +128,10 @@ class ChunkHeader(_Record):
 
     trace: Digest
     """SHA-256 in the manifest."""
-    index: int
+    index: Annotated[int, Field(ge=0)]
     previous: Digest
     """Digest of the chunk before; zeros for the first."""
-    first_step: int
+    first_step: Annotated[int, Field(ge=0)]
     state: Digest
     """Digest of the keyframe State, with which the first step starts."""
     tensors: Table
@@ -138,7 +141,7 @@ class Seal(_Record):
     """Written last: what the finished trace consists of."""
 
     trace: Digest
-    steps: int
+    steps: Annotated[int, Field(ge=1)]
     chunks: list[Digest]
     sessions: list[Digest]
     step_root: Digest

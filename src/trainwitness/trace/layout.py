@@ -80,7 +80,11 @@ class Layout:
             raise TraceDamaged(f"{where}: tensor names are not in ascending order")
         total = 0
         for info in infos:
-            if info.dtype not in DTYPES or any(size < 0 for size in info.shape) or len(info.shape) > 64:
+            if (
+                info.dtype not in DTYPES
+                or any(not 0 <= size <= MAX_STATE_BYTES for size in info.shape)
+                or len(info.shape) > 64
+            ):
                 raise TraceDamaged(f"{where}: tensor {info.name!r} is {info.dtype}{list(info.shape)}")
             total += info.elements * info.width
         if total > MAX_STATE_BYTES:

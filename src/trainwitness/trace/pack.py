@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 from trainwitness.core.errors import StorageError
-from trainwitness.trace.format import TEMPORARY
 from trainwitness.trace.reader import Trace
 from trainwitness.trace.store import Store, open_store
 from trainwitness.trace.writer import storage_errors
@@ -22,19 +21,16 @@ def pack(source: Path, target: Path, progress: Callable[[int], None] | None = No
     if target.exists():
         raise StorageError(f"{target}: already exists", hint="choose another name")
     Trace.open(source).check(progress)
-    store, temporary = open_store(source), target.with_name(target.name + TEMPORARY)
-    with storage_errors(target, "packing"):
-        try:
-            with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
-                for name in sorted(store.names()):
-                    entry = zipfile.ZipInfo(name, _EPOCH)
-                    entry.external_attr = 0o644 << 16
-                    with store.open(name) as file, archive.open(entry, "w", force_zip64=True) as packed:
-                        shutil.copyfileobj(file, packed, 1 << 20)
-            temporary.rename(target)
-        finally:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
+    store = open_store(source)
+    with storage_errors(target, "packing"), tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        temporary = Path(folder) / target.name
+        with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
+            for name in sorted(store.names()):
+                entry = zipfile.ZipInfo(name, _EPOCH)
+                entry.external_attr = 0o644 << 16
+                with store.open(name) as file, archive.open(entry, "w", force_zip64=True) as packed:
+                    shutil.copyfileobj(file, packed, 1 << 20)
+        temporary.rename(target)
 
 
 def unpack(source: Path, target: Path, progress: Callable[[int], None] | None = None) -> None:
@@ -42,14 +38,11 @@ def unpack(source: Path, target: Path, progress: Callable[[int], None] | None = 
     if target.exists():
         raise StorageError(f"{target}: already exists", hint="choose another folder")
     Trace.open(source).check(progress)
-    temporary = target.with_name(target.name + TEMPORARY)
-    with storage_errors(target, "unpacking"):
-        try:
-            temporary.mkdir(parents=True)
-            _copy_files(open_store(source), temporary)
-            temporary.rename(target)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    with storage_errors(target, "unpacking"), tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        temporary = Path(folder) / target.name
+        temporary.mkdir()
+        _copy_files(open_store(source), temporary)
+        temporary.rename(target)
 
 
 def _copy_files(store: Store, folder: Path) -> None:

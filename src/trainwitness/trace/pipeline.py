@@ -15,7 +15,7 @@ from trainwitness.trace.writer import TraceWriter
 _BUFFERS = 3
 """The State before (to take differences from), the one being written, the one being copied."""
 
-_Job = tuple[StepRecord, Buffer | None]
+_Job = tuple[StepRecord | None, Buffer | None]
 
 
 class Pipeline:
@@ -34,15 +34,18 @@ class Pipeline:
         self._thread = threading.Thread(target=self._work, name="trainwitness-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, record: StepRecord, tensors: Mapping[str, torch.Tensor] | None) -> None:
-        """Records a step; copies `tensors` (its State, where it is a checkpoint) before returning."""
+    def submit(self, record: StepRecord | None, tensors: Mapping[str, torch.Tensor] | None) -> None:
+        """Records a step; copies `tensors` (its State, where it is a checkpoint) before returning.
+
+        Without a record, `tensors` is the State of the last step, which was handed over without one.
+        """
+        self._raise_failure()
         buffer = None
         if tensors is not None:
             buffer = self._free.get()
             if buffer is None or not buffer.layout.fits(tensors):
                 buffer = Buffer(Layout.of(tensors))
             buffer.copy_from(tensors)
-        self._raise_failure()
         self._jobs.put((record, buffer))
 
     def finish(self) -> None:

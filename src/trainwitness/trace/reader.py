@@ -107,22 +107,28 @@ class Trace:
                 yield from chunk.frames()
 
     def segments(self, start: int = 0, stop: int | None = None) -> Iterator[Segment]:
-        """The segments that contain steps `start` to `stop` - 1."""
-        stop = self.steps if stop is None else stop
-        if not 0 <= start <= stop <= self.steps:
-            raise UsageError(f"steps {start}:{stop} of a trace of {self.steps} steps")
-        if start == stop:
+        """The segments that contain steps `start` to `stop` - 1; without `stop`, everything up to the last byte."""
+        last = self.steps if stop is None else stop
+        if not 0 <= start <= last <= self.steps:
+            raise UsageError(f"steps {start}:{last} of a trace of {self.steps} steps")
+        if start == last:
             return
         last_state: str | None = None
-        first, behind = bisect.bisect_right(self._first_steps, start) - 1, bisect.bisect_left(self._first_steps, stop)
+        expected: int | None = None
+        first = bisect.bisect_right(self._first_steps, start) - 1
+        behind = self.chunks if stop is None else bisect.bisect_left(self._first_steps, stop)
         for index in range(first, behind):
             with self._chunk(index) as chunk:
+                if expected not in (None, chunk.header.first_step):
+                    raise TraceDamaged(f"{chunk.name}: begins with step {chunk.header.first_step}, not {expected}")
                 for segment in _decode(chunk, last_state):
-                    if segment.records[0].step >= stop:
+                    if stop is not None and segment.records[0].step >= stop:
                         return
                     if segment.records[-1].step >= start:
                         yield segment
-                    last_state = segment.records[-1].state
+                    last_state, expected = segment.records[-1].state, segment.records[-1].step + 1
+        if stop is None and expected != self.steps:
+            raise TraceDamaged(f"{self.path}: {expected} steps, the seal states {self.steps}")
 
     def initial_state(self) -> State:
         """The State the first step starts from."""

@@ -86,10 +86,11 @@ def record(
     ) as recorder:
         if recorder.steps > steps:
             raise UsageError(f"{path}: {recorder.steps} steps are recorded already, {steps} were asked for")
-        for step in range(recorder.steps, steps):
+        first = recorder.steps
+        for step in range(first, steps):
             batch = task.schedule.batch(step)
             loss = stepper.run(batch, functools.partial(recorder.batch, epoch=batch.epoch))
-            if step in (recorder.steps, steps - 1) or not losses:
+            if step in (first, steps - 1):
                 losses.append(loss.item())
             if on_step:
                 on_step(step, loss)

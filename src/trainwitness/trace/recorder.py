@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +20,8 @@ from trainwitness.trace import capturable
 from trainwitness.trace import format as f
 from trainwitness.trace.layout import Buffer
 from trainwitness.trace.pipeline import Pipeline
+from trainwitness.trace.plain import from_json, to_json
+from trainwitness.trace.position import Position
 from trainwitness.trace.reader import Trace
 from trainwitness.trace.rows import data_facts, indexed_loader, row_numbers
 from trainwitness.trace.writer import FolderLock, TraceWriter
@@ -73,8 +74,7 @@ class Recorder:
         self.path, self.seed = Path(path), seed
         self.steps = 0
         """Steps recorded so far."""
-        self.epoch = 0
-        """The epoch to go on with: 0, or where an interrupted recording stopped."""
+        self._position = Position()
         self._live = Live(model, optimizer, scaler)
         self._scheduler = scheduler
         self._facts: dict[str, Any] = {
@@ -89,12 +89,10 @@ class Recorder:
         self._numerics, self._precision = numerics, _parameter_precision(model)
         self._micros: list[list[int]] = []
         self._groups: list[dict[str, Any]] | None = None
-        self._micro_epoch = 0
-        self._stepped = self._iterating = self._closed = False
+        self._micro_epochs: list[int] = []
+        self._stepped = self._iterating = self._closed = self._before_first_forward = False
         self._scale = self._scaler_state()
         self._guard = capturable.OutsideChanges(self._live)
-        self._seen_in_epoch = hashlib.sha256()
-        self._batches_in_epoch = 0
         self._writer: TraceWriter | None = None
         self._pipeline: Pipeline | None = None
         self._initial: Buffer | None = None
@@ -104,12 +102,16 @@ class Recorder:
         except BaseException:
             self._lock.release()
             raise
-        self._first_forward = model.register_forward_pre_hook(self._before_forward)
         self._hooks = [
-            self._first_forward,
+            model.register_forward_pre_hook(self._before_forward),
             optimizer.register_step_pre_hook(self._before_step),
             optimizer.register_step_post_hook(self._after_step),
         ]
+
+    @property
+    def epoch(self) -> int:
+        """The epoch to go on with: 0, or where an interrupted recording stopped."""
+        return self._position.epoch
 
     # ------------------------------------------------------------------ what the loop calls
 
@@ -118,9 +120,9 @@ class Recorder:
         self._check_open()
         self._use_dataset(loader)
         if self._iterating:  # the loop before this one was left early
-            self._start_epoch(self.epoch + 1)
+            self._position.start(self.epoch + 1)
         self._iterating = True
-        skip = self._batches_in_epoch
+        skip = self._position.batches
         made, skipping = indexed_loader(loader, skip)
         sampler_generator = getattr(loader.sampler, "generator", None)
         if hasattr(loader.sampler, "set_epoch"):
@@ -129,25 +131,27 @@ class Recorder:
         for number, (indices, batch) in enumerate(made):
             rows = row_numbers(indices)
             if number == 0:
-                self._check_skipped(skipping)
+                self._position.check_skipped(skipping.skipped)
             if self.steps == 0 and number == 0:
                 capturable.check_rows(loader, indices, rows, batch)
             self.batch(rows)
-            self._note_batch(rows)
+            self._position.note(rows)
             yield batch
         self._iterating = False
-        self._start_epoch(self.epoch + 1)
+        self._position.start(self.epoch + 1)
 
     def batch(self, rows: Sequence[int], *, epoch: int | None = None) -> None:
         """Says which rows the next micro-batch is made of. `loader` does this by itself."""
         self._check_open()
         if epoch is not None and epoch != self.epoch:
-            self._start_epoch(epoch)
+            self._position.start(epoch)
         self._end_step()
         if self._writer is None and self._initial is None:
             self._initial = Buffer.of(self._live.tensors())
+            self._guard.note()
         self._micros.append(list(rows))
-        self._micro_epoch = self.epoch
+        self._micro_epochs.append(self.epoch)
+        self._before_first_forward = len(self._micros) == 1
         seed_micro_batch(self.seed, self.steps, len(self._micros) - 1)
 
     def close(self, *, seal: bool = True) -> None:
@@ -156,22 +160,33 @@ class Recorder:
             return
         self._closed = True
         try:
-            self._end_step(last=True)
+            self._hand_over_the_rest()
             if seal and self._writer is None:
                 raise NotCapturable(
                     "no step was recorded: the optimiser's step() was never seen",
                     hint="take batches from recorder.loader(...); a compiled training step cannot be recorded",
                 )
-            if self._pipeline is not None:
-                self._pipeline.finish()
-            if self._writer is not None:
-                self._writer.seal() if seal else self._writer.flush()
+            if self._writer is not None and seal:
+                self._writer.seal()
         finally:
+            if self._writer is not None:
+                with contextlib.suppress(StorageError):  # said already
+                    self._writer.flush()
             for hook in self._hooks:
                 hook.remove()
             if self._writer is not None:
                 self._writer.abandon()
             self._lock.release()
+
+    def _hand_over_the_rest(self) -> None:
+        """Ends the last step and waits for the writer; what it has by then stays, whatever is raised."""
+        try:
+            self._end_step(last=True)
+            if self._pipeline is not None and not self._guard.changed():
+                self._pipeline.submit(None, self._live.tensors())  # the last step's State, if it was not kept
+        finally:
+            if self._pipeline is not None:
+                self._pipeline.finish()
 
     def __enter__(self) -> Recorder:
         return self
@@ -191,7 +206,12 @@ class Recorder:
     # ------------------------------------------------------------------ what PyTorch calls
 
     def _before_forward(self, _module: nn.Module, _inputs: Any) -> None:
-        """Notes the precision; only until the manifest is written."""
+        """Notes the precision, and looks whether the model was written to since the step before."""
+        if self._before_first_forward:
+            self._before_first_forward = False
+            self._guard.check(self.steps)
+        if self._pipeline is not None:
+            return
         for precision, dtype in AUTOCAST_DTYPE.items():
             device = next(self._live.model.parameters()).device.type
             if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == dtype:
@@ -230,7 +250,7 @@ class Recorder:
             self._guard.check(self.steps)
         record = f.StepRecord(
             step=self.steps,
-            epoch=self._micro_epoch,
+            epoch=self._micro_epochs[-1],
             rows=self._micros,
             groups=self._groups if self._groups is not None else self._live.groups(),
             state=None,
@@ -238,48 +258,49 @@ class Recorder:
         )
         kept = last or (self.steps + 1) % self._facts["checkpoint_every"] == 0
         tensors = self._live.tensors()
-        self._pipeline.submit(record, tensors if kept else None)
         if skipped_by_scaler:
             self._guard.note()
+        # Before the step is handed over, so that an interruption here cannot hand it over twice.
         self.steps += 1
         self._scale, self._stepped = scale, False
-        self._micros, self._groups = [], None
+        self._micros, self._micro_epochs, self._groups = [], [], None
+        self._pipeline.submit(record, tensors if kept else None)
 
     def _begin(self) -> None:
         """The first step is over: everything the manifest states is known."""
-        if self._writer is None:
+        parameters = list(self._live.model.parameters())
+        numerics = self._numerics or current_numerics(parameters[0].device, self._precision)
+        if self._writer is not None:
+            _check_same_numerics(self._writer.manifest.numerics, numerics)
+        else:
             assert self._initial is not None
             if self._data is None:
                 raise NotCapturable(
                     "the recorder does not know the data set", hint="use recorder.loader(...), or pass data=..."
                 )
-            parameters = list(self._live.model.parameters())
             manifest = f.Manifest(
                 model=type(self._live.model).__name__,
                 parameters=sum(parameter.numel() for parameter in parameters),
                 optimizer=type(self._live.optimizer).__name__,
-                numerics=self._numerics or current_numerics(parameters[0].device, self._precision),
-                environment=current_environment(),
+                numerics=numerics,
+                environment=current_environment(code=True),
                 seed=self.seed,
                 data=self._data,
                 **self._facts,
             )
             self._writer = TraceWriter.create(self.path, manifest, self._initial)
             self._initial = None
-        self._first_forward.remove()
         self._pipeline = Pipeline(self._writer)
 
     def _resume_facts(self) -> f.Resume | None:
+        own = self._micro_epochs.count(self._micro_epochs[-1])
+        spanning = own if own < len(self._micro_epochs) else None
+        if self._scheduler is None and spanning is None and self.epoch == self._micro_epochs[-1]:
+            return None
         if self._scheduler is None:
-            return f.Resume(epoch=self.epoch, groups=[]) if self.epoch != self._micro_epoch else None
-        try:
-            state = json.loads(json.dumps(self._scheduler.state_dict(), allow_nan=False))
-        except (TypeError, ValueError) as error:
-            raise NotCapturable(
-                f"the scheduler's state cannot be written: {error}",
-                hint="leave scheduler= out and restore it yourself",
-            ) from error
-        return f.Resume(epoch=self.epoch, groups=self._live.groups(), scheduler=state)
+            return f.Resume(epoch=self.epoch, batches=spanning, groups=[])
+        state = to_json(self._scheduler.state_dict())
+        return f.Resume(epoch=self.epoch, batches=spanning, groups=self._live.groups(), scheduler=state)
 
     def _scaler_state(self) -> dict[str, Any] | None:
         return self._live.scaler.state_dict() if self._live.scaler is not None else None
@@ -295,24 +316,6 @@ class Recorder:
             self._data, self._dataset = facts, loader.dataset
         elif self._dataset is not loader.dataset:
             raise NotCapturable("a second data set in one recording", hint="join them with ConcatDataset")
-
-    def _start_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
-        self._batches_in_epoch, self._seen_in_epoch = 0, hashlib.sha256()
-
-    def _note_batch(self, rows: Sequence[int]) -> None:
-        self._batches_in_epoch += 1
-        self._seen_in_epoch.update(json.dumps(list(rows)).encode())
-
-    def _check_skipped(self, skipping: Any) -> None:
-        seen = hashlib.sha256()
-        for indices in skipping.skipped:
-            seen.update(json.dumps(row_numbers(indices)).encode())
-        if seen.digest() != self._seen_in_epoch.digest():
-            raise TraceMismatch(
-                f"epoch {self.epoch}: the loader's order is not the recorded one",
-                hint="resume with the same loader, sampler and seed",
-            )
 
     # ------------------------------------------------------------------ starting and resuming
 
@@ -345,37 +348,43 @@ class Recorder:
         last = None
         for frame in trace.frames():
             last = frame.record
-            if last.epoch != self.epoch:
-                self._start_epoch(last.epoch)
-            for rows in last.rows:
-                self._note_batch(rows)
+            self._position.replay(last)
         assert last is not None
-        if last.resume is not None and last.resume.epoch != self.epoch:
-            self._start_epoch(last.resume.epoch)
-        groups = last.resume.groups if last.resume and last.resume.groups else last.groups
-        self._live.set_groups(groups)
+        self._live.set_groups(last.resume.groups if last.resume and last.resume.groups else last.groups)
         if self._scheduler is not None and last.resume is not None and last.resume.scheduler is not None:
-            self._scheduler.load_state_dict(last.resume.scheduler)
+            self._scheduler.load_state_dict(from_json(last.resume.scheduler))
+        self._guard.note()
         self.steps = trace.steps
-        self._writer = TraceWriter.resume(self.path, trace, current_environment())
+        self._writer = TraceWriter.resume(self.path, trace, current_environment(code=True))
         self._facts["checkpoint_every"] = trace.manifest.checkpoint_every
 
     def _check_same_run(self, trace: Trace) -> None:
         manifest = trace.manifest
-        mine = (self._facts["task"], self.seed, type(self._live.model).__name__)
-        recorded = (manifest.task, manifest.seed, manifest.model)
-        for name, one, other in zip(("task", "seed", "model"), mine, recorded, strict=True):
+        kinds = (type(self._live.model).__name__, type(self._live.optimizer).__name__)
+        mine = (self._facts["task"], self.seed, *kinds)
+        recorded = (manifest.task, manifest.seed, manifest.model, manifest.optimizer)
+        for name, one, other in zip(("task", "seed", "model", "optimiser"), mine, recorded, strict=True):
             if one != other:
                 raise TraceMismatch(f"{self.path}: recorded with {name} {other}, resumed with {one}")
-        if self._numerics is not None and self._numerics != manifest.numerics:
-            raise TraceMismatch(
-                f"{self.path}: recorded under {manifest.numerics}, resumed under {self._numerics}",
-                hint="resume with the same precision, device and threads",
-            )
+        if self._numerics is not None:
+            _check_same_numerics(manifest.numerics, self._numerics)
         if self._data is not None and self._data != manifest.data:
             raise TraceMismatch(f"{self.path}: the data set is not the one this trace was recorded with")
 
 
+def _check_same_numerics(recorded: Numerics, now: Numerics) -> None:
+    for name, value in recorded.model_dump().items():
+        if value != getattr(now, name):
+            raise TraceMismatch(
+                f"recorded with {name} {value}, resumed with {getattr(now, name)}",
+                hint="resume with the same precision, device, threads and kernel switches",
+            )
+
+
 def _parameter_precision(model: nn.Module) -> Precision:
     dtype = next((parameter.dtype for parameter in model.parameters()), torch.float32)
+    if dtype not in (torch.float32, torch.float64):
+        raise NotCapturable(
+            f"the model's parameters are {dtype}", hint="keep them in float32 and use autocast for mixed precision"
+        )
     return "float64" if dtype == torch.float64 else "float32"

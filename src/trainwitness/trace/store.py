@@ -93,11 +93,11 @@ class PackedStore:
 
     def _add(self, file: BinaryIO, entry: zipfile.ZipInfo) -> None:
         name = entry.filename
-        if not known_name(name) or name in self._entries:
+        if not known_name(name) or name in self._entries or entry.header_offset < 0:
             raise TraceDamaged(f"{self.path}: entry {name!r} does not belong in a trace")
         if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
             raise TraceDamaged(f"{self.path}: entry {name!r} is compressed; packed traces are stored")
-        file.seek(min(max(entry.header_offset, 0), self._size))
+        file.seek(min(entry.header_offset, self._size))
         local = file.read(self._LOCAL.size)
         if len(local) < self._LOCAL.size or local[:4] != b"PK\x03\x04":
             raise TraceDamaged(f"{self.path}, offset {entry.header_offset}: no entry {name!r} here")

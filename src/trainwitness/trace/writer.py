@@ -56,6 +56,8 @@ class TraceWriter:
         self._chunks: list[str] = []
         self._sessions: list[str] = []
         self._steps = 0
+        self.waiting: list[f.StepRecord] = []
+        """Steps that have no State yet."""
         self._tree = Frontier([f.initial_leaf(self._last_digest)])
         self._encoder = Encoder()
 
@@ -88,29 +90,41 @@ class TraceWriter:
         writer._sessions = [*trace.session_digests, digest]
         return writer
 
-    def append(self, record: f.StepRecord, buffer: Buffer | None) -> Buffer | None:
-        """Adds a step and, where it is a checkpoint, its State. Returns a Buffer that may be used again."""
+    def append(self, record: f.StepRecord | None, buffer: Buffer | None) -> Buffer | None:
+        """Adds a step and, where it is a checkpoint, its State. Returns a Buffer that may be used again.
+
+        Steps without a State wait in memory for the next one that has it, so no chunk ends without its State. With
+        no record, `buffer` is the State of the last step that waits.
+        """
+        if record is None:
+            if not self.waiting:
+                return buffer
+            record = self.waiting.pop()
+        if buffer is None:
+            self.waiting.append(record)
+            return None
         with storage_errors(self._folder):
             chunk = self._chunk = self._chunk or self._new_chunk()
-            if buffer is None:
-                freed, data = None, []
-                record = record.model_copy(update={"state": None})
-            else:
-                digest = buffer.state().digest().hex()
-                table = None if buffer.layout == self._last.layout else buffer.layout.table()
-                rate = _momentum_rate(record) if table is None else None
-                if rate is not None:
-                    predict(buffer, self._last, rate)
-                data = self._encoder.encode(buffer, self._last)
-                record = record.model_copy(update={"state": digest, "tensors": table, "predict": rate})
-                freed, self._last, self._last_digest = self._last, buffer, digest
-            leaf = record.to_bytes()
-            chunk.append(leaf, data)
-            self._tree.append(leaf)
-            self._steps += 1
-            if chunk.steps >= self.manifest.chunk_steps and buffer is not None:
+            for stateless in self.waiting:
+                self._write(chunk, stateless.model_copy(update={"state": None}), [])
+            self.waiting = []
+            digest = buffer.state().digest().hex()
+            table = None if buffer.layout == self._last.layout else buffer.layout.table()
+            rate = _momentum_rate(record) if table is None else None
+            if rate is not None:
+                predict(buffer, self._last, rate)
+            data = self._encoder.encode(buffer, self._last)
+            self._write(chunk, record.model_copy(update={"state": digest, "tensors": table, "predict": rate}), data)
+            freed, self._last, self._last_digest = self._last, buffer, digest
+            if chunk.steps >= self.manifest.chunk_steps:
                 self.flush()
         return freed
+
+    def _write(self, chunk: ChunkWriter, record: f.StepRecord, data: list[bytes]) -> None:
+        leaf = record.to_bytes()
+        chunk.append(leaf, data)
+        self._tree.append(leaf)
+        self._steps += 1
 
     def flush(self) -> None:
         """Finishes the open chunk."""
@@ -121,6 +135,10 @@ class TraceWriter:
 
     def seal(self) -> str:
         """Finishes the trace and returns its step root."""
+        if self.waiting:
+            raise StorageError(
+                f"{self._folder}: the last {len(self.waiting)} steps have no State and cannot be sealed"
+            )
         self.flush()
         seal = f.Seal(
             trace=self.trace_id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -43,8 +44,8 @@ def applied(numerics: Numerics) -> Iterator[None]:
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
         cudnn.benchmark,
-        cudnn.allow_tf32,
-        matmul.allow_tf32,
+        _tf32(cudnn),
+        _tf32(matmul),
         torch._C._get_mkldnn_enabled(),
     )
     try:
@@ -52,7 +53,7 @@ def applied(numerics: Numerics) -> Iterator[None]:
             torch.set_num_threads(numerics.threads)
         torch.use_deterministic_algorithms(numerics.deterministic)
         cudnn.benchmark = numerics.autotune
-        cudnn.allow_tf32 = matmul.allow_tf32 = numerics.tf32
+        matmul.allow_tf32, cudnn.allow_tf32 = numerics.tf32, numerics.tf32_convolution
         torch._C._set_mkldnn_enabled(numerics.onednn)
         yield
     finally:
@@ -81,6 +82,14 @@ def current_numerics(device: torch.device, precision: Precision) -> Numerics:
         threads=torch.get_num_threads(),
         deterministic=torch.are_deterministic_algorithms_enabled(),
         autotune=torch.backends.cudnn.benchmark,
-        tf32=torch.backends.cuda.matmul.allow_tf32,
+        tf32=_tf32(torch.backends.cuda.matmul),
+        tf32_convolution=_tf32(torch.backends.cudnn),
         onednn=torch._C._get_mkldnn_enabled(),
     )
+
+
+def _tf32(backend: Any) -> bool:
+    try:
+        return bool(backend.allow_tf32)
+    except RuntimeError:  # set through PyTorch's newer fp32_precision, which refuses the older question
+        return bool(backend.fp32_precision == "tf32")

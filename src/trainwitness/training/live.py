@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -89,19 +91,19 @@ class Live:
                 for name, tensor in live.items():
                     tensor.copy_(entries[name])
             return
-        full = self.optimizer.state_dict()
-        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        full["state"] = {}
-        for index, parameter in enumerate(parameters):
-            remembered = _unflatten(entries, self._names[parameter] + "/")
-            if remembered:
-                full["state"][index] = remembered
-        self.optimizer.load_state_dict(full)
+        # Not through load_state_dict, which casts what it is given to the parameters' dtype.
+        self.optimizer.state.clear()
+        for group in self.optimizer.param_groups:
+            on_device = bool(group.get("capturable") or group.get("fused"))
+            for parameter in group["params"]:
+                remembered = _unflatten(entries, self._names[parameter] + "/")
+                if remembered:
+                    self.optimizer.state[parameter] = _placed(remembered, parameter.device, on_device)
 
     def groups(self) -> list[dict[str, Any]]:
         """The optimiser's settings per parameter group (learning rate, momentum, betas, ...)."""
         return [
-            {key: _plain(value) for key, value in group.items() if key != "params" and _is_plain(value)}
+            {key: _plain(key, value) for key, value in group.items() if key != "params"}
             for group in self.optimizer.param_groups
         ]
 
@@ -190,15 +192,23 @@ def _check_same_tensors(live: Mapping[str, torch.Tensor], given: Mapping[str, to
             )
 
 
-def _is_plain(value: object) -> bool:
+def _placed(value: Any, device: torch.device, on_device: bool) -> Any:
+    """Tensors where PyTorch keeps them: counters on CPU unless told otherwise, the rest with the parameter."""
     if isinstance(value, torch.Tensor):
-        return value.numel() == 1
+        return value.to(device) if value.dim() or on_device else value
+    if isinstance(value, dict):
+        return {key: _placed(item, device, on_device) for key, item in value.items()}
+    return [_placed(item, device, on_device) for item in value] if isinstance(value, list) else value
+
+
+def _plain(key: str, value: Any) -> Any:
+    if isinstance(value, (torch.Tensor, np.generic)) and (isinstance(value, np.generic) or value.numel() == 1):
+        value = value.item()
     if isinstance(value, (list, tuple)):
-        return all(_is_plain(item) for item in value)
-    return value is None or isinstance(value, (bool, int, float, str))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.item()
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return [_plain(key, item) for item in value]
+    if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise NotCapturable(
+        f"the optimiser's setting {key} is {value!r}",
+        hint="settings are finite numbers, booleans, text, None or lists",
+    )

@@ -134,7 +134,8 @@ class _Verification:
         schedule = ScheduleCheck(self.task, manifest, self.stepper.live.groups())
         recompute = Recomputer(self.stepper)
         final = None
-        for segment in read_ahead(self.trace.segments(*self.range)):
+        stop = None if self.complete else self.range[1]  # to the last byte, if everything is asked for
+        for segment in read_ahead(self.trace.segments(self.range[0], stop)):
             for leaf, record in zip(segment.leaves, segment.records, strict=True):
                 tree.append(leaf)
                 schedule.step(record)

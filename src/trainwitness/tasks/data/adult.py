@@ -103,7 +103,11 @@ def _read(path: Path) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         raise damaged(path, f"is not ASCII text: {error}") from error
     codes = [{value: code for code, value in enumerate(field.values)} for field in FIELDS]
     rows, labels = [], []
-    for number, line in enumerate(csv.reader(io.StringIO(text), skipinitialspace=True), start=1):
+    try:
+        lines = list(csv.reader(io.StringIO(text), skipinitialspace=True))
+    except csv.Error as error:
+        raise damaged(path, f"is not comma-separated text: {error}") from error
+    for number, line in enumerate(lines, start=1):
         if not line or line[0].startswith("|"):  # the comment that opens adult.test, the empty line at the end
             continue
         if len(line) != len(FIELDS) + 1:
@@ -111,11 +115,14 @@ def _read(path: Path) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         try:
             rows.append([code[value] if code else int(value) for code, value in zip(codes, line[:-1], strict=True)])
             labels.append({"<=50K": 0, ">50K": 1}[line[-1].rstrip(".")])
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, OverflowError) as error:
             raise damaged(path, f"line {number} has an unknown value: {error}") from error
     if not rows:
         raise damaged(path, "holds no rows")
-    return np.array(rows, np.int32), np.array(labels, np.int64)
+    try:
+        return np.array(rows, np.int32), np.array(labels, np.int64)
+    except OverflowError as error:
+        raise damaged(path, f"holds a number that is too large: {error}") from error
 
 
 def _standardise(train: npt.NDArray[np.int32]) -> Prepare:
