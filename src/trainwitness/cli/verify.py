@@ -35,6 +35,9 @@ def verify(
     require: Annotated[
         str, typer.Option(metavar="PROPERTY,...", help="Properties that ACCEPT needs.")
     ] = "reproduced",
+    one_by_one: Annotated[
+        bool, typer.Option("--one-by-one", help="Never compute several steps of a small model at once.")
+    ] = False,
     data: DataOption = None,
     json: JsonOption = None,
 ) -> int:
@@ -72,6 +75,7 @@ def verify(
             numerics=numerics,
             model=model,
             require=names,  # type: ignore[arg-type]
+            one_by_one=one_by_one,
             on_step=lambda _: advance(opened.manifest.checkpoint_every),
         )
     say_verdict(output, verdict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from trainwitness.core.verdict import StepError
 from trainwitness.trace.reader import Segment
 from trainwitness.training.randomness import drew_random_numbers
 from trainwitness.training.stepper import Stepper
+from trainwitness.training.vectorised import VectorisedSteps
 from trainwitness.verification.cast import cast, rounding_of
 from trainwitness.verification.distance import Distance, distance, update_size
 
@@ -36,12 +37,15 @@ class Recomputer:
 
     def __init__(self, stepper: Stepper) -> None:
         self._stepper = stepper
+        self._vectorised = VectorisedSteps(stepper)
         self.random: bool | None = None
         """Whether the first step drew random numbers (dropout)."""
 
     def __call__(self, segment: Segment, batches: tuple[Batch, ...]) -> Recomputed:
         """The error of a segment whose rows were found to exist."""
-        computed = self._compute(segment.before, batches)
+        return self._compared(segment, self._compute(segment.before, batches))
+
+    def _compared(self, segment: Segment, computed: State) -> Recomputed:
         found = distance(segment.after, computed)
         exact = not (found.l2 or found.buffers or found.optimizer or found.problems)
         update = 0.0 if exact else update_size(segment.before, segment.after)
@@ -49,6 +53,21 @@ class Recomputer:
         if self._stepper.dtype == torch.float64:
             split = rounding_of(computed, segment.after)
         return Recomputed(_step_error(segment, found, update, split), update)
+
+    def many(self, segments: Sequence[Segment]) -> list[Recomputed]:
+        """The errors of several one-step segments computed at once (see `vectorised.py`)."""
+        batches = [segment.batches[0] for segment in segments]
+        before = [cast(segment.before, self._stepper.dtype) for segment in segments]
+        computed = self._vectorised(before, batches)
+        return [self._compared(segment, state) for segment, state in zip(segments, computed, strict=True)]
+
+    def fits(self, segment: Segment) -> bool:
+        """Whether a segment may be one of many: a whole step whose State has just the expected tensors."""
+        if len(segment.records) != 1 or len(segment.records[0].rows) != 1:
+            return False
+        expected = {n: t.shape for n, t in self._stepper.live.model_tensors().items()}
+        held = {n: t.shape for n, t in segment.before.tensors.items() if not n.endswith("/momentum_buffer")}
+        return expected == held
 
     def _compute(self, before: State, batches: tuple[Batch, ...]) -> State:
         try:
