@@ -59,9 +59,9 @@ class StepError(BaseModel):
     linf: float
     relative: float
     buffers: float = 0.0
-    """Largest error of a buffer, over its size."""
+    """Error of the buffers (running means, ...), each kind as one vector over its size; the largest."""
     optimizer: float = 0.0
-    """Largest error of an optimiser tensor, over its size."""
+    """Error of the optimiser's tensors (momentum, ...), each kind as one vector over its size; the largest."""
     rounding: float | None = None
     """In float64: the part of l2 that rounding the result to the trace's precision explains."""
     rest: float | None = None
