@@ -26,6 +26,7 @@ unit: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.recording
 	$(BIN)/python -m benchmarks.trace_size
+	$(BIN)/python -m benchmarks.verification
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,7 +17,7 @@ from benchmarks.side_by_side import alternate, table
 from trainwitness import Recorder, Stepper, TaskSpec, build_task
 from trainwitness.trace.record import dataset_facts
 
-CASES = {"lenet-mnist": (384, 15), "vggmini-cifar10": (20, 5), "fcn-adult": (1024, 7)}
+CASES = {"lenet-mnist": (384, 9), "vggmini-cifar10": (12, 3), "fcn-adult": (1024, 5)}
 """Steps per round, rounds."""
 
 
@@ -94,7 +94,7 @@ def main() -> None:
     name = "lenet-digits" if arguments.quick else "vggmini-cifar10"
     print(
         "\n"
-        + table(["task", "State, MB", "extra peak, MB", "in States", "rounds"], [memory(name, 6, 5, arguments.data)])
+        + table(["task", "State, MB", "extra peak, MB", "in States", "rounds"], [memory(name, 6, 3, arguments.data)])
     )
 
 

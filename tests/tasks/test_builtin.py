@@ -84,7 +84,10 @@ def test_digits_are_integer_pixels() -> None:
     data = build_task("softmax-digits").dataset
     assert data.inputs.shape == (1500, 1, 28, 28)
     assert data.inputs.dtype == np.uint8
-    small = load_digits().images[7]
+    bundled = load_digits()
+    assert np.array_equal(data.labels, bundled.target[:1500])
+    assert np.array_equal(data.inputs[:, 0, 2, 2], (bundled.images[:1500, 0, 0].astype(int) * 255 + 8) // 16)
+    small = bundled.images[7]
     assert data.inputs[7, 0, 0, 14] == round(small[0, 4] * 255 / 16)
     assert set(np.unique(data.inputs)) == {(255 * q + 8) // 16 for q in range(17)}
 
