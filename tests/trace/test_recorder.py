@@ -556,3 +556,43 @@ def test_settings_of_any_number_type_are_recorded_and_others_refused(tmp_path: P
         other.optimizer.param_groups[0]["extra"] = bad
         with pytest.raises(NotCapturable, match="setting extra"):
             other.run()
+
+
+@pytest.mark.parametrize("seal", [True, False])
+def test_a_disk_that_fails_once_at_close_is_told_and_leaves_only_whole_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seal: bool
+) -> None:
+    """A second try after half a write would put a broken chunk in place."""
+    import os
+
+    loop = Loop(tmp_path / "t", chunk_steps=4)
+    loop.run(stop_after=6)
+    loop.recorder._pipeline.finish()  # type: ignore[union-attr]
+    sync, failures = os.fsync, [OSError(28, "No space left on device")]
+
+    def fails_once(descriptor: int) -> None:
+        if failures:
+            raise failures.pop()
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fails_once)
+    with pytest.raises(StorageError, match="No space left"):
+        loop.recorder._writer.seal() if seal else loop.recorder._writer.flush()  # type: ignore[union-attr]
+    loop.recorder._writer.flush()  # type: ignore[union-attr]
+    trace = Trace.open(tmp_path / "t")
+    assert (trace.check().steps, trace.sealed) == (4, False)
+    assert not list((tmp_path / "t").glob("*.tmp"))
+
+
+def test_leaving_a_trace_unsealed_on_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainwitness.trace.chunk import ChunkWriter
+
+    loop = Loop(tmp_path / "t", chunk_steps=99)
+    loop.run(stop_after=3)
+
+    def full(self: ChunkWriter) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ChunkWriter, "finish", full)
+    with pytest.raises(StorageError, match="No space left"):
+        loop.recorder.close(seal=False)

@@ -166,11 +166,11 @@ class Recorder:
                     "no step was recorded: the optimiser's step() was never seen",
                     hint="take batches from recorder.loader(...); a compiled training step cannot be recorded",
                 )
-            if self._writer is not None and seal:
-                self._writer.seal()
+            if self._writer is not None:
+                self._writer.seal() if seal else self._writer.flush()
         finally:
             if self._writer is not None:
-                with contextlib.suppress(StorageError):  # said already
+                with contextlib.suppress(StorageError):  # something else went wrong first, and is being raised
                     self._writer.flush()
             for hook in self._hooks:
                 hook.remove()

@@ -127,11 +127,16 @@ class TraceWriter:
         self._steps += 1
 
     def flush(self) -> None:
-        """Finishes the open chunk."""
-        if self._chunk is not None:
+        """Finishes the open chunk, or drops it: what failed half way is not tried again."""
+        chunk, self._chunk = self._chunk, None
+        if chunk is None:
+            return
+        try:
             with storage_errors(self._folder):
-                self._chunks.append(self._chunk.finish().hex())
-            self._chunk = None
+                self._chunks.append(chunk.finish().hex())
+        except StorageError:
+            chunk.abandon()
+            raise
 
     def seal(self) -> str:
         """Finishes the trace and returns its step root."""
