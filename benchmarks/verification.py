@@ -18,7 +18,7 @@ from trainwitness import State, Stepper, TaskSpec, build_task, record, verify
 from trainwitness.training.vectorised import VectorisedSteps
 from trainwitness.verification.distance import distance
 
-CASES = {"lenet-mnist": (768, 7), "vggmini-cifar10": (12, 3)}
+CASES = {"lenet-mnist": (1500, 7), "vggmini-cifar10": (12, 3)}
 """Steps per round, rounds."""
 
 

@@ -47,9 +47,8 @@ def verify(
 
     Example: trainwitness verify run.trace --threshold 1e-6
     """
-    from trainwitness.core.errors import UsageError
     from trainwitness.core.numerics import Numerics
-    from trainwitness.core.verdict import PROPERTIES, Threshold
+    from trainwitness.core.verdict import Threshold
     from trainwitness.trace.reader import Trace
     from trainwitness.verification.verify import numerics_for
     from trainwitness.verification.verify import verify as verify_trace
@@ -60,17 +59,15 @@ def verify(
     given = {key: value for key, value in changes.items() if value is not None}
     with wrong_options():
         numerics = Numerics.model_validate(numerics_for(opened.manifest, None).model_dump() | given)
+        chosen_threshold = None if threshold is None else Threshold(value=threshold)
     chosen = _range(steps, opened.steps)
     names = [name.strip() for name in require.split(",") if name.strip()]
-    unknown = [name for name in names if name not in PROPERTIES]
-    if unknown:
-        raise UsageError(f"unknown property {unknown[0]!r}", hint=f"properties: {', '.join(PROPERTIES)}")
     with output.progress("recomputing", chosen[1] - chosen[0]) as advance:
         verdict = verify_trace(
             opened,
             task=task,
             data=data,
-            threshold=None if threshold is None else Threshold(value=threshold),
+            threshold=chosen_threshold,
             steps=chosen,
             numerics=numerics,
             model=model,
@@ -88,6 +85,9 @@ def say_verdict(output: Output, verdict: Verdict) -> None:
     output.say(verdict.verdict)
     for reason in verdict.reasons:
         output.say(f"  {reason}")
+    if verdict.task:
+        options = "".join(f", {key} {value}" for key, value in verdict.task["options"].items())
+        output.say(f"task {verdict.task['name']}{options}")
     threshold = "no threshold" if verdict.threshold is None else f"threshold {verdict.threshold.value:.2e}"
     output.say(
         f"recomputed {len(verdict.steps)} States in {verdict.recomputed_on}; "

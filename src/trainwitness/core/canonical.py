@@ -31,6 +31,8 @@ DTYPES: dict[str, torch.dtype] = {
 }
 DTYPE_NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
 
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
 if sys.byteorder != "little":  # pragma: no cover
     raise ImportError("trainwitness encodes tensors as they lie in memory and needs a little-endian machine")
 
@@ -46,6 +48,14 @@ def tensor_bytes(tensor: torch.Tensor) -> Bytes:
     flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
     array: Bytes = flat.numpy()
     return array
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two CPU tensors have the same type, shape and bits (0.0 and -0.0 do not)."""
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    a, b = (tensor.detach().contiguous().reshape(-1).view(_BITS[tensor.element_size()]) for tensor in (one, other))
+    return torch.equal(a, b)
 
 
 def row_bytes(fields: Iterable[object]) -> bytes:

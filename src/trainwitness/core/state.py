@@ -46,6 +46,14 @@ class State:
         start = prefix + "/"
         return {n.removeprefix(start): t for n, t in self.tensors.items() if n.startswith(start)}
 
+    def is_counter(self, name: str) -> bool:
+        """Whether an entry of the optimiser counts steps, or the like, instead of following a parameter."""
+        if not name.startswith("optim/") or self.tensors[name].dim():
+            return False
+        _, parameter, key = name.split("/", 2)
+        owner = self.tensors.get(f"param/{parameter}")
+        return key == "step" or owner is None or owner.dim() > 0
+
     def clone(self) -> State:
         """A copy that shares no memory with this one."""
         return State({name: tensor.clone() for name, tensor in self.tensors.items()})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from trainwitness.core.numerics import Precision
 
 Answer = Literal["ACCEPT", "REJECT", "INCONCLUSIVE"]
 Standing = Literal["established", "refuted", "unknown"]
@@ -24,17 +26,40 @@ class Threshold(BaseModel):
     """The largest error that counts as benign, and where that number comes from.
 
     `value` bounds the l2 error of the parameters in one step. Buffers and optimiser state live on other scales (a
-    momentum error is about 1/lr of a parameter error): they are allowed the same share of their own size that
-    `value` is of the parameters' update, and never more than `MAX_SHARE`.
+    momentum error is about 1/lr of a parameter error): `buffers` and `optimizer` bound their errors as shares of
+    their own size; None leaves it to the precision (see `Judge`). A threshold of 0 allows nothing anywhere.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     value: float = Field(ge=0, allow_inf_nan=False)
     origin: str = "fixed"
+    buffers: float | None = Field(default=None, ge=0, le=1)
+    optimizer: float | None = Field(default=None, ge=0, le=1)
 
 
 MAX_SHARE = 0.05
+"""An error of more than this share of the update, of a buffer or of the optimiser's state is never rounding."""
+_SHARES: dict[Precision, float] = {"float64": 1e-3, "float32": 1e-3, "float16": MAX_SHARE, "bfloat16": MAX_SHARE}
+"""Shares allowed where no calibration says better. Honest momentum differs by 1e-6 (float32) to a few percent."""
+
+
+class Judge:
+    """Says which errors a Threshold tolerates, in traces of one precision recomputed in another."""
+
+    def __init__(self, threshold: Threshold | None, *precisions: Precision) -> None:
+        self.threshold = threshold
+        if threshold is not None:
+            share = max(_SHARES[precision] for precision in precisions) if threshold.value else 0.0
+            self._buffers = share if threshold.buffers is None else threshold.buffers
+            self._optimizer = share if threshold.optimizer is None else threshold.optimizer
+
+    def __call__(self, error: StepError) -> bool:
+        if self.threshold is None or error.problems:
+            return error.exact
+        return (
+            error.l2 <= self.threshold.value and error.buffers <= self._buffers and error.optimizer <= self._optimizer
+        )
 
 
 class Property(BaseModel):
@@ -59,7 +84,7 @@ class StepError(BaseModel):
     linf: float
     relative: float
     buffers: float = 0.0
-    """Error of the buffers (running means, ...), each kind as one vector over its size; the largest."""
+    """Error of the buffers (running means, ...), each over its size; the largest."""
     optimizer: float = 0.0
     """Error of the optimiser's tensors (momentum, ...), each kind as one vector over its size; the largest."""
     rounding: float | None = None
@@ -68,9 +93,8 @@ class StepError(BaseModel):
     problems: list[str] = Field(default_factory=list)
     """What is wrong with this step besides its errors: rows outside the data set, counters that do not count."""
 
-    @property
-    def exact(self) -> bool:
-        return not (self.l2 or self.buffers or self.optimizer or self.problems)
+    exact: bool = False
+    """The same tensors with the same bits."""
 
 
 class Verdict(BaseModel):
@@ -87,3 +111,5 @@ class Verdict(BaseModel):
     sealed: bool
     step_root: str | None
     recomputed_on: str
+    task: dict[str, Any] | None = None
+    """Name and options of the task that was recomputed, where it has a name."""

@@ -83,8 +83,10 @@ def decode(data: bytes, layout: Layout, old: Buffer, where: str, *, rate: float 
             count = min(BLOCK, layout.counts[width] - start)
             planes = content[at : at + count * width].reshape(width, count)
             delta = words[start : start + count]
-            for number, plane in enumerate(planes):
-                delta.view(np.uint8).reshape(count, width)[:, number] = plane
+            delta[:] = planes[-1]
+            for plane in planes[-2::-1]:
+                delta <<= 8
+                delta |= plane
             _unzigzag(delta)
             delta += previous[start : start + count]
             at += count * width

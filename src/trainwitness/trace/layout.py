@@ -41,7 +41,9 @@ class Layout:
 
     def __init__(self, infos: list[TensorInfo]) -> None:
         self.infos = tuple(infos)
-        self.counts = {width: sum(i.elements for i in infos if i.width == width) for width in WIDTHS}
+        self.sizes = {width: [i.elements * width for i in infos if i.width == width] for width in WIDTHS}
+        """Bytes of each tensor, by the width of its elements."""
+        self.counts = {width: sum(sizes) // width for width, sizes in self.sizes.items()}
         self.nbytes = sum(width * count for width, count in self.counts.items())
 
     def __eq__(self, other: object) -> bool:
@@ -113,14 +115,14 @@ class Buffer:
         return buffer
 
     def _views(self) -> dict[str, torch.Tensor]:
-        memory = {width: torch.from_numpy(words.view(np.uint8)) for width, words in self.words.items()}
-        at = dict.fromkeys(WIDTHS, 0)
-        views = {}
-        for info in self.layout.infos:
-            start = at[info.width]
-            at[info.width] = end = start + info.elements * info.width
-            views[info.name] = memory[info.width][start:end].view(DTYPES[info.dtype]).reshape(info.shape)
-        return views
+        pieces = {
+            width: iter(torch.split(torch.from_numpy(words.view(np.uint8)), self.layout.sizes[width]))
+            for width, words in self.words.items()
+        }
+        return {
+            info.name: next(pieces[info.width]).view(DTYPES[info.dtype]).view(info.shape)
+            for info in self.layout.infos
+        }
 
     def copy_from(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Copies tensors of the same layout, from any device."""

@@ -35,7 +35,7 @@ class Segment:
     """The records as stored, under the step root."""
     after: State
 
-    @property
+    @functools.cached_property
     def batches(self) -> tuple[Batch, ...]:
         """The batches of these steps."""
         return tuple(record_batch(record) for record in self.records)
@@ -137,6 +137,14 @@ class Trace:
         with self._chunk(0) as chunk:
             return _keyframe(chunk).state()
 
+    def initial_parameters(self) -> int:
+        """How many parameters the first State is said to have; nothing is decoded."""
+        if not self.chunks:
+            return 0
+        with self._chunk(0, check=False) as chunk:
+            layout = Layout.from_table(chunk.header.tensors, chunk.name)
+        return sum(info.elements for info in layout.infos if info.name.startswith("param/"))
+
     def final_state(self) -> State:
         """The last State."""
         state = None
@@ -161,7 +169,7 @@ class Trace:
             final, state = segment.records[-1].state, segment.after
             if progress:
                 progress(len(segment.records))
-        self._check_seal(steps, tree.root().hex(), final)
+        self.check_seal(steps, tree.root().hex(), final)
         return Checked(
             steps=steps,
             step_root=tree.root().hex(),
@@ -173,7 +181,8 @@ class Trace:
             parameter_bytes=state.parameter_bytes,
         )
 
-    def _check_seal(self, steps: int, root: str, final: str | None) -> None:
+    def check_seal(self, steps: int, root: str, final: str | None) -> None:
+        """Compares what a complete reading found with what the seal states."""
         if not self.seal:
             return
         found = (steps, root, final, self.manifest.data.root)

@@ -66,15 +66,33 @@ class Live:
         copies = {name: tensor.to("cpu", copy=True) for name, tensor in self.tensors().items()}
         return State({name: copies[name] for name in sorted(copies, key=str.encode)})
 
+    def view(self) -> State:
+        """The State on CPU, without a copy of what lies there: the next step overwrites it."""
+        return State({name: tensor.cpu() for name, tensor in self.tensors().items()})
+
     def load(self, state: State) -> None:
         """Makes the live model, optimiser and scaler equal to `state`."""
-        model_parts = self.model_tensors()
-        given = {n: t for n, t in state.tensors.items() if n.startswith(("param/", "buffer/"))}
-        _check_same_tensors(model_parts, given)
-        with torch.no_grad():
-            for name, live in model_parts.items():
-                live.copy_(given[name])
+        self._copy(self.model_tensors(), state, ("param/", "buffer/"))
         self._load_optimizer(state.part("optim"))
+        self._load_scaler(state)
+
+    def load_parameters(self, state: State) -> None:
+        """Takes only the parameters from `state`; buffers, optimiser and scaler stay as they are."""
+        self._copy({n: t for n, t in self.model_tensors().items() if n.startswith("param/")}, state, ("param/",))
+
+    def load_alike(self, state: State) -> None:
+        """Makes everything equal to `state`, which must have exactly the tensors that are there already."""
+        _check_same_tensors(self.tensors(), state.tensors)
+        self.load(state)
+
+    def _copy(self, live: Mapping[str, torch.Tensor], state: State, parts: tuple[str, ...]) -> None:
+        given = {n: t for n, t in state.tensors.items() if n.startswith(parts)}
+        _check_same_tensors(live, given)
+        with torch.no_grad():
+            for name, tensor in live.items():
+                tensor.copy_(given[name])
+
+    def _load_scaler(self, state: State) -> None:
         scaler = state.part("scaler")
         if self.scaler is not None and scaler:
             full = self.scaler.state_dict()
@@ -98,7 +116,10 @@ class Live:
             for parameter in group["params"]:
                 remembered = _unflatten(entries, self._names[parameter] + "/")
                 if remembered:
-                    self.optimizer.state[parameter] = _placed(remembered, parameter.device, on_device)
+                    self.optimizer.state[parameter] = {
+                        key: _placed(value, parameter.device, on_device or (parameter.dim() == 0 and key != "step"))
+                        for key, value in remembered.items()
+                    }
 
     def groups(self) -> list[dict[str, Any]]:
         """The optimiser's settings per parameter group (learning rate, momentum, betas, ...)."""
@@ -196,8 +217,6 @@ def _placed(value: Any, device: torch.device, on_device: bool) -> Any:
     """Tensors where PyTorch keeps them: counters on CPU unless told otherwise, the rest with the parameter."""
     if isinstance(value, torch.Tensor):
         return value.to(device) if value.dim() or on_device else value
-    if isinstance(value, dict):
-        return {key: _placed(item, device, on_device) for key, item in value.items()}
     return [_placed(item, device, on_device) for item in value] if isinstance(value, list) else value
 
 

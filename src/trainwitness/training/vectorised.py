@@ -8,7 +8,7 @@ come out too far.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import nn
@@ -35,7 +35,7 @@ class VectorisedSteps:
     def supports(stepper: Stepper) -> bool:
         """Small, without buffers or randomness, trained with plain SGD in float32 or float64."""
         live = stepper.live
-        settings = live.groups()
+        settings, parameters = live.groups(), list(live.model.parameters())
         return (
             type(live.optimizer) is torch.optim.SGD
             and len(settings) == 1
@@ -43,13 +43,21 @@ class VectorisedSteps:
             and not settings[0]["nesterov"]
             and not settings[0]["dampening"]
             and stepper.numerics.precision in ("float32", "float64")
-            and all(isinstance(module, _DETERMINISTIC) for module in live.model.modules())
+            and all(type(module) in _DETERMINISTIC for module in live.model.modules())
+            and all(parameter.requires_grad for parameter in parameters)
+            and {id(p) for p in live.optimizer.param_groups[0]["params"]} == {id(p) for p in parameters}
             and next(live.model.buffers(), None) is None
-            and sum(parameter.numel() for parameter in live.model.parameters()) <= MAX_PARAMETERS
+            and sum(parameter.numel() for parameter in parameters) <= MAX_PARAMETERS
         )
 
-    def __call__(self, states: Sequence[State], batches: Sequence[Batch]) -> list[State]:
-        """The State after each step. All batches must have one micro-batch and the same size."""
+    def __call__(
+        self, states: Sequence[State], batches: Sequence[Batch], held: Mapping[str, torch.Tensor] | None = None
+    ) -> list[State]:
+        """The State after each step. All batches must have one micro-batch and the same size.
+
+        Parameters are taken from `states`; momentum is carried on from step to step, beginning with `held`
+        (`optim/NAME/momentum_buffer`; none yet if absent).
+        """
         stepper, names = self._stepper, [n for n, _ in self._stepper.live.model.named_parameters()]
         stack = {n: torch.stack([s.tensors[f"param/{n}"] for s in states]).to(stepper.device) for n in names}
         rows = [row for batch in batches for row in batch.rows[0]]
@@ -61,8 +69,10 @@ class VectorisedSteps:
         with applied(stepper.numerics), torch.no_grad():
             inputs, labels = fetch(stepper.task.dataset, rows, stepper.device, stepper.dtype, carried)
             shape = (len(batches), batches[0].size)
-            gradients = self._gradients(stack, inputs.view(*shape, *inputs.shape[1:]), labels.view(shape))
-            after = self._updated(states, batches, stack, gradients)
+            gradients = self._gradients(
+                stack, inputs.view(*shape, *inputs.shape[1:]), labels.view(*shape, *labels.shape[1:])
+            )
+            after = self._updated(batches, stack, gradients, held or {})
         return [State({name: tensor[k] for name, tensor in after.items()}) for k in range(len(states))]
 
     def _loss(self, parameters: dict[str, torch.Tensor], inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -72,10 +82,10 @@ class VectorisedSteps:
 
     def _updated(
         self,
-        states: Sequence[State],
         batches: Sequence[Batch],
         stack: dict[str, torch.Tensor],
         gradients: dict[str, torch.Tensor],
+        held: Mapping[str, torch.Tensor],
     ) -> dict[str, torch.Tensor]:
         """SGD as torch.optim computes it: g + decay p; v = momentum v + g (v = g at first); p - rate v."""
         settings, schedule = self._stepper.live.groups()[0], self._stepper.task.schedule
@@ -87,10 +97,16 @@ class VectorisedSteps:
                 gradient = gradient.add(parameter, alpha=settings["weight_decay"])
             if settings["momentum"]:
                 key = f"optim/{name}/momentum_buffer"
-                zero = torch.zeros_like(parameter[0]).cpu()
-                held = torch.stack([s.tensors.get(key, zero) for s in states]).to(parameter.device)
-                gradient = held.mul(settings["momentum"]).add(gradient)
+                gradient = _with_momentum(gradient, held.get(key), settings["momentum"])
                 after[key] = gradient.cpu()
             rate = rates.to(parameter.device).view(-1, *[1] * (parameter.dim() - 1))
             after[f"param/{name}"] = (parameter - rate * gradient).cpu()
         return after
+
+
+def _with_momentum(gradients: torch.Tensor, held: torch.Tensor | None, momentum: float) -> torch.Tensor:
+    velocities, velocity = [], None if held is None else held.to(gradients)
+    for gradient in gradients:
+        velocity = gradient if velocity is None else velocity.mul(momentum).add(gradient)
+        velocities.append(velocity)
+    return torch.stack(velocities)

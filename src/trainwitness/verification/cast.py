@@ -9,16 +9,11 @@ from trainwitness.core.state import State
 
 def cast(state: State, dtype: torch.dtype) -> State:
     """Parameters, buffers and optimiser tensors in `dtype`; counters, integers and the scaler as they are."""
-    return State({name: _cast(name, tensor, dtype) for name, tensor in state.tensors.items()})
+    return State({n: t if _kept(state, n) else t.to(dtype) for n, t in state.tensors.items()})
 
 
-def _cast(name: str, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    keep = (
-        not tensor.is_floating_point()
-        or name.startswith("scaler/")
-        or (name.startswith("optim/") and not tensor.dim())
-    )
-    return tensor if keep else tensor.to(dtype)
+def _kept(state: State, name: str) -> bool:
+    return not state.tensors[name].is_floating_point() or name.startswith("scaler/") or state.is_counter(name)
 
 
 def rounding_of(computed: State, stored: State) -> tuple[float, float]:

@@ -19,7 +19,9 @@ def check_data(dataset: Dataset, manifest: Manifest) -> Property:
             standing="established",
             why=f"the data root is that of this copy of {dataset.name}" + (f", the published {name}" if name else ""),
         )
-    if published(stated) and not published(own):
+    # Only a copy that calls itself by the published name can be a damaged copy of it.
+    named = (published(stated) or "").partition(" ")[0]
+    if named == dataset.name and not published(own):
         raise DataDamaged(
             f"this copy of {dataset.name} has data root {own}, the published {published(stated)} has {stated}, "
             "which is also what the trace states: the copy here is damaged",

@@ -11,6 +11,7 @@ import torch
 from trainwitness.core.canonical import tensor_bytes
 from trainwitness.core.state import State
 from trainwitness.core.verdict import Property
+from trainwitness.tasks.task import Task
 from trainwitness.trace.format import Manifest
 
 FRESH_SCALER = {"growth": 0, "scale": 65536.0}
@@ -20,7 +21,7 @@ MAX_ULPS = 4
 _UNLIKE = 1 << 62
 
 
-def check_initial(state: State, expected: State, manifest: Manifest) -> Property:
+def check_initial(state: State, expected: State, manifest: Manifest, task: Task) -> Property:
     """Compares the trace's first State with the one the task derives from the seed."""
     held = sorted(state.part("optim"))
     if held:
@@ -29,13 +30,13 @@ def check_initial(state: State, expected: State, manifest: Manifest) -> Property
     if set(trained) != set(mine):
         other = sorted(set(trained) ^ set(mine))[0]
         return _refuted(f"{other} is in only one of the trace's and the task's initial State")
-    if manifest.initialisation == "unstated":
+    if manifest.initialisation == "unstated" and manifest.task is None:
         return Property(standing="unknown", why="the trace does not say how its parameters were initialised")
-    scaler = {name: tensor.item() for name, tensor in state.part("scaler").items()}
-    if scaler and scaler != FRESH_SCALER:
+    scaler: dict[str, object] = {name: tensor.tolist() for name, tensor in state.part("scaler").items()}
+    if scaler != (FRESH_SCALER if manifest.numerics.precision == "float16" else {}):
         return _refuted(f"the loss scaler began with {scaler}, not {FRESH_SCALER}")
     worst = max((ulps(trained[name], mine[name]), name) for name in trained)
-    allowed = 0 if manifest.initialisation == "portable" else MAX_ULPS
+    allowed = 0 if task.initialisation == "portable" else MAX_ULPS
     if worst[0] > allowed:
         return _refuted(
             f"{worst[1]} is not what seed {manifest.seed} gives (off by {worst[0]} ULPs, {allowed} allowed)"

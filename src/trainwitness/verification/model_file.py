@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import torch
 
-from trainwitness.core.canonical import tensor_bytes
+from trainwitness.core.canonical import same_bits
 from trainwitness.core.errors import StorageError
 from trainwitness.core.state import State
 from trainwitness.core.verdict import Property
 
 
-def check_model(path: Path, final: State) -> Property:
-    """Compares every tensor of a safetensors file with the final State, bit for bit."""
+def check_model(path: Path, final: State, names: Collection[str]) -> Property:
+    """Compares every tensor of a safetensors file with the final State, bit for bit; `names` must all be there."""
     shipped, expected = read_model(path), {**final.part("param"), **final.part("buffer")}
-    unknown, missing = sorted(set(shipped) - set(expected)), sorted(set(final.part("param")) - set(shipped))
+    unknown, missing = sorted(set(shipped) - set(expected)), sorted((set(names) & set(expected)) - set(shipped))
     if unknown or missing:
-        what = f"{unknown[0]} is not in the trace" if unknown else f"parameter {missing[0]} is not in the file"
+        what = f"{unknown[0]} is not in the trace" if unknown else f"{missing[0]} is not in the file"
         return Property(standing="refuted", why=f"{path.name}: {what}")
     for name, tensor in shipped.items():
-        if not _same_bits(tensor, expected[name]):
+        if not same_bits(tensor, expected[name]):
             return Property(standing="refuted", why=f"{path.name}: {name} differs from the final State")
     return Property(standing="established", why=f"{path.name} is the final State, bit for bit")
 
@@ -37,9 +38,3 @@ def read_model(path: Path) -> dict[str, torch.Tensor]:
             f"{path}: cannot be read as safetensors: {error}",
             hint="save the model with safetensors.torch.save_file(model.state_dict(), path)",
         ) from error
-
-
-def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if one.dtype != other.dtype or one.shape != other.shape:
-        return False
-    return bool((tensor_bytes(one) == tensor_bytes(other)).all())

@@ -1,4 +1,4 @@
-"""Are the rows of a batch rows of the data set, inside the domain, and in the scheduled order?"""
+"""Are the rows of a batch rows of the data set, and inside the domain?"""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ def row_problems(batch: Batch, dataset: Dataset) -> list[str]:
     problems = []
     if not rows or not all(batch.rows):
         problems.append("an empty batch")
+    if len(rows) > len(dataset):
+        problems.append(f"a batch of {len(rows)} rows, more than the data set has")
     outside = sorted({row for row in rows if row >= len(dataset)})
     if outside:
         problems.append(f"rows {_some(outside)} are not in the data set of {len(dataset)} rows")

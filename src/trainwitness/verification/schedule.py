@@ -8,8 +8,10 @@ from trainwitness.core.verdict import Property
 from trainwitness.tasks.task import Task
 from trainwitness.trace.format import Manifest, StepRecord
 
-_NOT_ARITHMETIC = {"foreach", "fused", "capturable", "differentiable", "initial_lr", "decoupled_weight_decay"}
+_NOT_ARITHMETIC = {"foreach", "fused", "capturable", "differentiable", "initial_lr"}
 """Settings that choose an implementation, not a result."""
+_ABSENT = {"decoupled_weight_decay": False}
+"""What older versions of PyTorch, which lack a setting, do."""
 
 
 class ScheduleCheck:
@@ -18,24 +20,28 @@ class ScheduleCheck:
     def __init__(self, task: Task, manifest: Manifest, settings: list[dict[str, Any]]) -> None:
         self._task, self._settings = task, settings
         self._ordered = manifest.order == task.schedule.describe()
-        self._stated = manifest.order
+        self._stated, self._named = manifest.order, manifest.task is not None
         self._differences: dict[str, str] = {}
 
-    def step(self, record: StepRecord) -> None:
-        """Notes how a step differs from the Schedule."""
-        rate = self._task.schedule.learning_rate(record.step)
+    def step(self, record: StepRecord) -> bool:
+        """Notes how a step differs from the Schedule; False if the Schedule has no such step."""
+        try:
+            rate = self._task.schedule.learning_rate(record.step)
+            expected_batch = self._task.schedule.batch(record.step)
+        except LookupError:
+            self._note("steps", f"step {record.step}: the schedule has no such step")
+            return False
         for number, (mine, theirs) in enumerate(_pairs(self._settings, record.groups)):
             for key in sorted({*mine, *theirs} - _NOT_ARITHMETIC):
-                expected = rate if key == "lr" else mine.get(key)
-                if theirs.get(key) != expected:
+                expected = rate if key == "lr" else mine.get(key, _ABSENT.get(key))
+                stated = theirs.get(key, _ABSENT.get(key))
+                if stated != expected:
                     what = "learning rate" if key == "lr" else key
-                    self._note(
-                        what, f"step {record.step}: {what} {theirs.get(key)} in group {number}, not {expected}"
-                    )
-        if self._ordered:
-            expected_batch = self._task.schedule.batch(record.step)
-            if (tuple(map(tuple, record.rows)), record.epoch) != (expected_batch.rows, expected_batch.epoch):
-                self._note("rows", f"step {record.step}: other rows than the schedule gives")
+                    self._note(what, f"step {record.step}: {what} {stated} in group {number}, not {expected}")
+        rows = tuple(map(tuple, record.rows))
+        if self._ordered and (rows, record.epoch) != (expected_batch.rows, expected_batch.epoch):
+            self._note("rows", f"step {record.step}: other rows than the schedule gives")
+        return True
 
     def _note(self, kind: str, difference: str) -> None:
         self._differences.setdefault(kind, difference)
@@ -44,6 +50,10 @@ class ScheduleCheck:
         """The property, after all steps."""
         if self._differences:
             return Property(standing="refuted", why="; ".join(self._differences.values()))
+        if not self._ordered and self._named:
+            mine = self._task.schedule.describe()
+            why = f"the trace's order of rows is {self._stated}, that of the task it names is {mine}"
+            return Property(standing="refuted", why=why)
         if not self._ordered:
             return Property(
                 standing="unknown",

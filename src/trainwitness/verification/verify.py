@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +9,12 @@ from pathlib import Path
 import torch
 
 from trainwitness.commitments.merkle import Frontier
-from trainwitness.core.errors import TraceDamaged, TraceMismatch, UsageError
+from trainwitness.core.errors import TraceMismatch, UsageError
 from trainwitness.core.numerics import Numerics
 from trainwitness.core.verdict import (
-    MAX_SHARE,
     PROPERTIES,
     Answer,
+    Judge,
     Property,
     PropertyName,
     StepError,
@@ -23,23 +22,23 @@ from trainwitness.core.verdict import (
     Verdict,
 )
 from trainwitness.tasks.registry import build_task
-from trainwitness.tasks.task import Task, TaskSpec
+from trainwitness.tasks.task import Task, TaskSpec, parameter_count
 from trainwitness.trace.format import Manifest, initial_leaf
 from trainwitness.trace.reader import Segment, Trace
 from trainwitness.trace.record import with_threads
+from trainwitness.training.apply_numerics import COMPUTE_DTYPE
 from trainwitness.training.stepper import Stepper
-from trainwitness.training.vectorised import VectorisedSteps
 from trainwitness.verification.cast import cast
 from trainwitness.verification.data import check_data
 from trainwitness.verification.initial import check_initial
 from trainwitness.verification.model_file import check_model
-from trainwitness.verification.recompute import Recomputed, Recomputer, read_ahead
+from trainwitness.verification.read_ahead import read_ahead
+from trainwitness.verification.recompute import Recomputer
 from trainwitness.verification.rows import DomainCheck, replaced_rows, row_problems
 from trainwitness.verification.schedule import ScheduleCheck
 
 OnStep = Callable[[StepError], None]
 _SHOWN = 5
-_AT_ONCE = 64
 
 
 def verify(
@@ -59,8 +58,9 @@ def verify(
 
     `task` defaults to the built-in task the trace names; for any other the verifier must name (or bring) it. Without
     a threshold only errors of exactly 0 are accepted. `numerics` defaults to the trace's own, on CPU if its device
-    is not here. ACCEPT needs every property in `require`, none refuted, all steps, and a sealed trace. Given a
-    threshold, steps of very small models are computed many at once, unless told `one_by_one` or `exact` is required.
+    is not here. ACCEPT needs `reproduced` and every property in `require`, none refuted, all steps, a sealed trace.
+    Given a threshold, steps of very small models are computed many at once, unless told `one_by_one` or `exact` is
+    required.
 
     >>> verify("run.trace", threshold=Threshold(value=1e-6)).verdict             # doctest: +SKIP
     'ACCEPT'
@@ -70,12 +70,12 @@ def verify(
             raise UsageError(f"unknown property {name!r}", hint=f"properties: {', '.join(PROPERTIES)}")
     trace = trace if isinstance(trace, Trace) else Trace.open(trace)
     task = resolve_task(task, trace.manifest, data)
+    _check_size(task, trace)
     stepper = Stepper(task, numerics_for(trace.manifest, numerics))
-    run = _Verification(trace, task, stepper, threshold, steps or (0, trace.steps))
+    judge = Judge(threshold, trace.manifest.numerics.precision, stepper.numerics.precision)
     # Many steps at once differ by rounding from one by one, so only where a threshold allows that.
-    one_by_one = one_by_one or threshold is None or "exact" in require
-    run.vectorised = not one_by_one and VectorisedSteps.supports(stepper)
-    return run.run(model, require, on_step)
+    many = not (one_by_one or threshold is None or "exact" in require)
+    return _Verification(trace, task, stepper, judge, steps or (0, trace.steps), many).run(model, require, on_step)
 
 
 def resolve_task(task: Task | TaskSpec | str | None, manifest: Manifest, data: Path | None) -> Task:
@@ -110,113 +110,102 @@ def numerics_for(manifest: Manifest, wanted: Numerics | None) -> Numerics:
     return theirs if here else with_threads(theirs.model_copy(update={"device": "cpu", "threads": None}))
 
 
+def _check_size(task: Task, trace: Trace) -> None:
+    """A trace's options may ask for any size of a built-in model: refused unless its first State has that size."""
+    if task.spec is None or ":" in task.spec.name or not trace.chunks:
+        return
+    wanted, held = parameter_count(task.model), trace.initial_parameters()
+    if wanted != held:
+        raise TraceMismatch(
+            f"the first State has {held:,} parameters (param/...), {task.spec.name} has {wanted:,}",
+            hint="is this the task the trace was recorded with?",
+        )
+
+
 @dataclass
 class _Verification:
     trace: Trace
     task: Task
     stepper: Stepper
-    threshold: Threshold | None
+    judge: Judge
     range: tuple[int, int]
+    many: bool
     errors: list[StepError] = field(default_factory=list)
     bad: list[StepError] = field(default_factory=list)
     replaced: int = 0
-    vectorised: bool = False
-    waiting: list[Segment] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        manifest, stepper = self.trace.manifest, self.stepper
         self.domain = DomainCheck(self.task.dataset)
+        self.schedule = ScheduleCheck(self.task, manifest, stepper.live.groups())
+        self.recompute = Recomputer(stepper, manifest.numerics.precision, self.judge, many=self.many)
 
     @property
     def complete(self) -> bool:
         return self.range == (0, self.trace.steps)
 
+    @property
+    def threshold(self) -> Threshold | None:
+        return self.judge.threshold
+
     def run(self, model: Path | None, require: Sequence[PropertyName], on_step: OnStep | None) -> Verdict:
-        manifest = self.trace.manifest
+        trace, manifest = self.trace, self.trace.manifest
         if manifest.seed != self.task.seed:
             raise TraceMismatch(f"the trace has seed {manifest.seed}, the task {self.task.seed}")
         properties: dict[PropertyName, Property] = {"data_matches": check_data(self.task.dataset, manifest)}
-        initial, tree = self.stepper.state(), Frontier()
-        if self.trace.chunks:
-            stored = self.trace.initial_state()
+        tree, final, last = Frontier(), None, None
+        if trace.chunks:
+            stored = trace.initial_state()
             tree.append(initial_leaf(stored.digest().hex()))
-            expected = cast(initial, torch.float64 if manifest.numerics.precision == "float64" else torch.float32)
-            properties["initialised"] = check_initial(stored, expected, manifest)
-        schedule = ScheduleCheck(self.task, manifest, self.stepper.live.groups())
-        recompute = Recomputer(self.stepper)
-        final = None
+            expected = cast(self.stepper.state(), COMPUTE_DTYPE[manifest.numerics.precision])
+            properties["initialised"] = check_initial(stored, expected, manifest, self.task)
         stop = None if self.complete else self.range[1]  # to the last byte, if everything is asked for
-        for segment in read_ahead(self.trace.segments(self.range[0], stop)):
-            for leaf, record in zip(segment.leaves, segment.records, strict=True):
+        segments = read_ahead(trace.segments(self.range[0], stop), self.stepper.numerics)
+        for segment, error in self.recompute(segments, self._why_not):
+            for leaf in segment.leaves:
                 tree.append(leaf)
-                schedule.step(record)
-            self._segment(segment, recompute, on_step)
-            final = segment.after
-        self._compute_waiting(recompute, on_step)
+            self._note(segment, error, on_step)
+            final, last = segment.after, segment.records[-1].state
         if self.replaced:
             why = f"{self.replaced} rows are carried by the trace and differ from the data set's"
             properties["data_matches"] = Property(standing="refuted", why=why)
-        properties["scheduled"] = schedule.result(complete=self.complete)
+        properties["scheduled"] = self.schedule.result(complete=self.complete)
         if model is not None:
-            properties["model_bound"] = check_model(
-                model, final if self.complete and final else self.trace.final_state()
-            )
+            names = self.stepper.live.model.state_dict().keys()
+            shipped = final if self.complete and final else trace.final_state()
+            properties["model_bound"] = check_model(model, shipped, names)
         properties |= self._reproduced()
-        if self.complete and self.trace.seal and tree.root().hex() != self.trace.seal.step_root:
-            raise TraceDamaged("seal.json: the step root is not that of the steps")
-        return self._verdict(properties, require, recompute, tree)
+        if self.complete and trace.seal:
+            trace.check_seal(trace.steps, tree.root().hex(), last)
+        return self._verdict(properties, require, tree)
 
-    def _segment(self, segment: Segment, recompute: Recomputer, on_step: OnStep | None) -> None:
+    def _why_not(self, segment: Segment) -> list[str]:
+        """Why a segment cannot be computed."""
         problems = []
-        for batch in segment.batches:
+        for record, batch in zip(segment.records, segment.batches, strict=True):
+            if not self.schedule.step(record):
+                problems.append("the task's schedule has no such step")
             problems += row_problems(batch, self.task.dataset)
             self.replaced += len(replaced_rows(batch, self.task.dataset))
-        if not problems and self.vectorised and recompute.fits(segment):
-            if self.waiting and segment.batches[0].size != self.waiting[0].batches[0].size:
-                self._compute_waiting(recompute, on_step)
-            self.waiting.append(segment)
-            if len(self.waiting) == _AT_ONCE:
-                self._compute_waiting(recompute, on_step)
-            return
-        self._compute_waiting(recompute, on_step)
-        if problems:
-            step = segment.records[-1].step
-            error = StepError(step=step, l2=math.inf, linf=math.inf, relative=math.inf, problems=problems)
-            self._judge(segment, Recomputed(error, 0.0), on_step)
-        else:
-            self._judge(segment, recompute(segment, segment.batches), on_step)
+        return problems
 
-    def _compute_waiting(self, recompute: Recomputer, on_step: OnStep | None) -> None:
-        """Computes the waiting steps at once; one that comes out too far is computed again by itself."""
-        waiting, self.waiting = self.waiting, []
-        if not waiting:
-            return
-        for segment, done in zip(waiting, recompute.many(waiting), strict=True):
-            alone = done if self._tolerated(done) else recompute(segment, segment.batches)
-            self._judge(segment, alone, on_step)
-
-    def _judge(self, segment: Segment, done: Recomputed, on_step: OnStep | None) -> None:
-        outside = [] if done.error.problems else [p for batch in segment.batches for p in self.domain(batch)]
+    def _note(self, segment: Segment, error: StepError, on_step: OnStep | None) -> None:
+        outside = [] if error.problems else [p for batch in segment.batches for p in self.domain(batch)]
         if outside:
-            done = Recomputed(done.error.model_copy(update={"problems": outside}), done.update)
-        self.errors.append(done.error)
-        if not self._tolerated(done):
-            self.bad.append(done.error)
+            error = error.model_copy(update={"problems": outside, "exact": False})
+        self.errors.append(error)
+        if not self.judge(error):
+            self.bad.append(error)
         if on_step:
-            on_step(done.error)
-
-    def _tolerated(self, done: Recomputed) -> bool:
-        error = done.error
-        if error.problems:
-            return False
-        if self.threshold is None:
-            return error.exact
-        value = self.threshold.value
-        share = min(value / done.update, MAX_SHARE) if done.update else MAX_SHARE
-        return error.l2 <= value and max(error.buffers, error.optimizer) <= share
+            on_step(error)
 
     def _reproduced(self) -> dict[PropertyName, Property]:
+        theirs, mine = (n.device.partition(":")[0] for n in (self.trace.manifest.numerics, self.stepper.numerics))
+        if self.recompute.random and theirs != mine:
+            why = f"random numbers drawn on {theirs} (dropout) cannot be drawn again on {mine}"
+            return dict.fromkeys(("reproduced", "exact"), Property(standing="unknown", why=why))
         exact = all(error.exact for error in self.errors)
-        hard = [error for error in self.bad if error.problems or self.threshold is not None]
+        hard = self._hard()
         if hard:
             return dict.fromkeys(("reproduced", "exact"), Property(standing="refuted", why=_describe(hard[0])))
         if not self.complete:
@@ -227,7 +216,7 @@ class _Verification:
             return dict.fromkeys(("reproduced", "exact"), Property(standing="established", why=why))
         largest = max(error.l2 for error in self.errors)
         inexact = Property(standing="refuted", why=f"errors up to {largest:.2e} (l2)")
-        if self.vectorised:
+        if self.recompute.together:
             why = "many steps were computed at once, which rounds otherwise; computing them one by one would tell"
             inexact = Property(standing="unknown", why=why)
         if self.threshold is None:
@@ -236,33 +225,30 @@ class _Verification:
         why = f"no error is above {self.threshold.value:.2e} ({self.threshold.origin}); the largest is {largest:.2e}"
         return {"reproduced": Property(standing="established", why=why), "exact": inexact}
 
+    def _hard(self) -> list[StepError]:
+        """What no further knowledge of the noise would excuse."""
+        return [error for error in self.bad if error.problems or self.threshold is not None]
+
     def _verdict(
-        self,
-        properties: dict[PropertyName, Property],
-        require: Sequence[PropertyName],
-        recompute: Recomputer,
-        tree: Frontier,
+        self, properties: dict[PropertyName, Property], require: Sequence[PropertyName], tree: Frontier
     ) -> Verdict:
         absent = Property(standing="unknown", why="not checked")
         properties = {name: properties.get(name, absent) for name in PROPERTIES}
         reasons = [
             f"{name}: {p.why}" for name, p in properties.items() if p.standing == "refuted" and name != "exact"
         ]
-        reasons += [_describe(error) for error in self.bad[1:_SHOWN] if self.threshold or error.problems]
+        if properties["reproduced"].standing == "refuted":
+            reasons += [_describe(error) for error in self._hard()[1:_SHOWN]]
         answer: Answer = "REJECT" if reasons else "ACCEPT"
         doubts = [
             f"{name} is required: {properties[name].why}"
-            for name in require
+            for name in dict.fromkeys(("reproduced", *require))
             if properties[name].standing != "established"
         ]
         if not self.complete:
             doubts.append(f"only steps {self.range[0]}:{self.range[1]} of {self.trace.steps} were recomputed")
         if not self.trace.sealed:
             doubts.append("the trace is unsealed: its recording was interrupted")
-        theirs, mine = self.trace.manifest.numerics.device, self.stepper.numerics.device
-        if recompute.random and torch.device(theirs).type != torch.device(mine).type:
-            answer = "INCONCLUSIVE"
-            doubts.insert(0, f"random numbers drawn on {theirs} (dropout) cannot be drawn again on {mine}")
         if answer != "REJECT" and doubts:
             answer, reasons = "INCONCLUSIVE", list(dict.fromkeys(doubts))
         if answer == "ACCEPT":
@@ -278,6 +264,7 @@ class _Verification:
             sealed=self.trace.sealed,
             step_root=tree.root().hex() if self.complete and self.trace.chunks else None,
             recomputed_on=f"{numerics.precision} on {numerics.device}, {numerics.threads} threads",
+            task=self.task.spec.model_dump() if self.task.spec else None,
         )
 
 

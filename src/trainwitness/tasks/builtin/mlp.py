@@ -28,7 +28,7 @@ def mlp(hidden: tuple[int, ...] = (32,)) -> nn.Module:
 class MlpOptions(Options):
     """`hidden`: the widths of the hidden layers."""
 
-    hidden: Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=1)]] = 32
+    hidden: Annotated[int, Field(ge=1)] | Annotated[list[Annotated[int, Field(ge=1)]], Field(max_length=64)] = 32
 
 
 def _task(data: tuple[Dataset, Dataset], options: MlpOptions) -> Task:
