@@ -16,9 +16,9 @@ from pathlib import Path
 from benchmarks.side_by_side import alternate, table
 from trainwitness import State, Stepper, TaskSpec, build_task, record, verify
 from trainwitness.training.vectorised import VectorisedSteps
-from trainwitness.verification.distance import distance
+from trainwitness.verification.distance import Ruler
 
-CASES = {"lenet-mnist": (1500, 7), "vggmini-cifar10": (12, 3)}
+CASES = {"lenet-mnist": (1500, 7), "vggmini-cifar10": (40, 3)}
 """Steps per round, rounds."""
 
 
@@ -56,7 +56,8 @@ def vectorised(steps: int, rounds: int, data: Path | None) -> list[str]:
         return [s for k in range(0, steps, 64) for s in at_once(states[k : k + 64], batches[k : k + 64])]
 
     result = alternate(together, one_by_one, rounds=rounds)
-    worst = max(distance(a, b).l2 for a, b in zip(states[1:], together(), strict=True))
+    ruler = Ruler("float32", "float32")
+    worst = max(ruler(a, b).l2 for a, b in zip(states[1:], together(), strict=True))
     per_step = [1e3 * statistics.median(times) / steps for times in (result.b, result.a)]
     return [f"{per_step[0]:.3f}", f"{per_step[1]:.3f}", f"**{result.ratio:.1f}**", f"{worst:.1e}", str(rounds)]
 
@@ -90,7 +91,7 @@ import trainwitness.verification.verify as module
 def first(self, *arguments):
     print(time.time() - started, flush=True)
     sys.exit(0)
-module.Recomputer.__call__ = first
+module.Recomputer._one = first
 sys.argv = ["trainwitness", "verify", sys.argv[1]]
 from trainwitness.cli.main import main
 main()

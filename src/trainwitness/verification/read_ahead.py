@@ -1,7 +1,7 @@
 """Reading a trace ahead of recomputing it.
 
-Where a core or the device leaves room, a thread of its own reads while steps are computed. Where the step already
-keeps every core busy, a second thread only takes turns with PyTorch's and makes them wait for one another: then a few
+A thread of its own reads while steps are computed. But where the step keeps every core busy and a State is decoded in
+less than a millisecond, that thread takes turns with PyTorch's and makes them wait for one another: then a few
 segments are read at a time, in between.
 """
 
@@ -21,10 +21,13 @@ from trainwitness.core.numerics import Numerics
 T = TypeVar("T")
 
 
-def read_ahead(items: Iterable[T], numerics: Numerics) -> Iterator[T]:
-    """The same items, produced ahead of their use."""
+_SMALL = 4 << 20
+
+
+def read_ahead(items: Iterable[T], numerics: Numerics, state_bytes: int = 0) -> Iterator[T]:
+    """The same items, produced ahead of their use; each holds States of `state_bytes`."""
     spare = torch.device(numerics.device).type != "cpu" or (numerics.threads or 1) < (os.cpu_count() or 1)
-    return _in_thread(items) if spare else _by_few(items)
+    return _in_thread(items) if spare or state_bytes > _SMALL else _by_few(items)
 
 
 def _by_few(items: Iterable[T], few: int = 4) -> Iterator[T]:

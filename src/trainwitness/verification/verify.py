@@ -160,7 +160,8 @@ class _Verification:
             expected = cast(self.stepper.state(), COMPUTE_DTYPE[manifest.numerics.precision])
             properties["initialised"] = check_initial(stored, expected, manifest, self.task)
         stop = None if self.complete else self.range[1]  # to the last byte, if everything is asked for
-        segments = read_ahead(trace.segments(self.range[0], stop), self.stepper.numerics)
+        size = self.stepper.live.view().nbytes
+        segments = read_ahead(trace.segments(self.range[0], stop), self.stepper.numerics, size)
         for segment, error in self.recompute(segments, self._why_not):
             for leaf in segment.leaves:
                 tree.append(leaf)
