@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from trainwitness.trace.record import record
     from trainwitness.trace.recorder import Recorder
     from trainwitness.training.stepper import Stepper
+    from trainwitness.verification.calibration import Calibration, calibrate, load_calibration
     from trainwitness.verification.diff import diff
     from trainwitness.verification.verify import verify
 
 _HOMES = {
     "Batch": "core.batch",
+    "Calibration": "verification.calibration",
     "Dataset": "tasks.dataset",
     "Environment": "core.environment",
     "FiniteReals": "tasks.domain",
@@ -48,7 +50,9 @@ _HOMES = {
     "TrainwitnessError": "core.errors",
     "Verdict": "core.verdict",
     "build_task": "tasks.registry",
+    "calibrate": "verification.calibration",
     "diff": "verification.diff",
+    "load_calibration": "verification.calibration",
     "pack": "trace.pack",
     "record": "trace.record",
     "unpack": "trace.pack",
@@ -58,6 +62,7 @@ _HOMES = {
 __version__ = _version()
 __all__ = [
     "Batch",
+    "Calibration",
     "Dataset",
     "Environment",
     "FiniteReals",
@@ -74,7 +79,9 @@ __all__ = [
     "TrainwitnessError",
     "Verdict",
     "build_task",
+    "calibrate",
     "diff",
+    "load_calibration",
     "pack",
     "record",
     "unpack",

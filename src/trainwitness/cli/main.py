@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from trainwitness.cli.calibrate import calibrate
 from trainwitness.cli.demo import demo
 from trainwitness.cli.diff import diff
 from trainwitness.cli.inspect import inspect
@@ -37,7 +38,7 @@ def _main(
     pass
 
 
-for function in (demo, tasks, record, verify, diff, inspect, pack, unpack):
+for function in (demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack):
     app.command()(verb(function))
 
 

@@ -25,6 +25,15 @@ def verify(
     threshold: Annotated[
         float | None, typer.Option(min=0, metavar="EPS", help="Largest l2 error of a step that counts as benign.")
     ] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Judge by a calibration made on this machine.")
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(help="How the calibration is used: largest[:MARGIN], extreme[:RATE] or adaptive[:RATE].")
+    ] = "extreme",
+    allow_mismatch: Annotated[
+        bool, typer.Option("--allow-mismatch", help="Use a calibration that does not fit; INCONCLUSIVE at most.")
+    ] = False,
     steps: Annotated[str | None, typer.Option(metavar="A:B", help="Recompute only steps A to B-1.")] = None,
     precision: Annotated[PrecisionChoice | None, typer.Option(help="Arithmetic (default: the trace's).")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, ... (default: the trace's, if it is here).")] = None,
@@ -43,13 +52,15 @@ def verify(
 ) -> int:
     """Compute every step of a trace again, compare the whole State, and say what is established.
 
-    Without --threshold only errors of exactly 0 are accepted. Exit code 0 ACCEPT, 1 REJECT, 4 INCONCLUSIVE.
+    Without --threshold or --calibration only errors of exactly 0 are accepted.
+    Exit code 0 ACCEPT, 1 REJECT, 4 INCONCLUSIVE.
 
     Example: trainwitness verify run.trace --threshold 1e-6
     """
     from trainwitness.core.numerics import Numerics
     from trainwitness.core.verdict import Threshold
     from trainwitness.trace.reader import Trace
+    from trainwitness.verification.calibration import load_calibration
     from trainwitness.verification.verify import numerics_for
     from trainwitness.verification.verify import verify as verify_trace
 
@@ -68,6 +79,9 @@ def verify(
             task=task,
             data=data,
             threshold=chosen_threshold,
+            calibration=None if calibration is None else load_calibration(calibration),
+            policy=policy,
+            allow_mismatch=allow_mismatch,
             steps=chosen,
             numerics=numerics,
             model=model,
@@ -93,6 +107,7 @@ def say_verdict(output: Output, verdict: Verdict) -> None:
         f"recomputed {len(verdict.steps)} States in {verdict.recomputed_on}; "
         f"largest l2 error {verdict.max_l2:.2e} ({threshold})"
     )
+    say_threshold(output, verdict)
     worst = sorted(verdict.steps, key=lambda error: -error.l2)[:3]
     if verdict.max_l2:
         output.say("largest errors: " + ", ".join(f"step {error.step}: {error.l2:.2e}" for error in worst))
@@ -102,6 +117,22 @@ def say_verdict(output: Output, verdict: Verdict) -> None:
         output.say(f"of it: rounding to the trace's precision up to {rounding:.2e}, the rest up to {rest:.2e}")
     for name, found in verdict.properties.items():
         output.say(f"  {found.standing:<12} {name:<13} {found.why}")
+
+
+def say_threshold(output: Output, verdict: Verdict) -> None:
+    """Where the threshold comes from and how likely it rejects an honest trace."""
+    threshold = verdict.threshold
+    if threshold is None:
+        return
+    output.say(f"threshold: {threshold.origin}")
+    rejection = threshold.false_rejection
+    if rejection is None:
+        output.say("how often it rejects an honest trace is not known")
+        return
+    stated = (
+        "" if rejection.stated is None else f"made to reject {rejection.stated:.2%} of honest 1,000-step traces; "
+    )
+    output.say(f"{stated}{rejection.held_out_above} of {rejection.held_out} held-out honest errors are above it")
 
 
 def _range(text: str | None, steps: int) -> tuple[int, int]:

@@ -22,6 +22,20 @@ PROPERTIES: dict[PropertyName, str] = {
 }
 
 
+class FalseRejection(BaseModel):
+    """How often a threshold rejects the honest.
+
+    `stated`: the share of honest traces of 1,000 steps it was made for, if it was. `held_out` honest errors were
+    judged by thresholds fitted without their stage of training; `held_out_above` of them were above.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stated: float | None
+    held_out: int
+    held_out_above: int
+
+
 class Threshold(BaseModel):
     """The largest error that counts as benign, and where that number comes from.
 
@@ -36,6 +50,9 @@ class Threshold(BaseModel):
     origin: str = "fixed"
     buffers: float | None = Field(default=None, ge=0, le=1)
     optimizer: float | None = Field(default=None, ge=0, le=1)
+    adaptive: bool = False
+    """Each step has its own limit (`StepError.limit`), never above `value`."""
+    false_rejection: FalseRejection | None = None
 
 
 MAX_SHARE = 0.05
@@ -57,9 +74,8 @@ class Judge:
     def __call__(self, error: StepError) -> bool:
         if self.threshold is None or error.problems:
             return error.exact
-        return (
-            error.l2 <= self.threshold.value and error.buffers <= self._buffers and error.optimizer <= self._optimizer
-        )
+        limit = self.threshold.value if error.limit is None else min(error.limit, self.threshold.value)
+        return error.l2 <= limit and error.buffers <= self._buffers and error.optimizer <= self._optimizer
 
 
 class Property(BaseModel):
@@ -92,7 +108,8 @@ class StepError(BaseModel):
     rest: float | None = None
     problems: list[str] = Field(default_factory=list)
     """What is wrong with this step besides its errors: rows outside the data set, counters that do not count."""
-
+    limit: float | None = None
+    """This step's own limit on l2, where the threshold is adaptive."""
     exact: bool = False
     """The same tensors with the same bits."""
 

@@ -74,6 +74,12 @@ def build_task(spec: TaskSpec | str, *, data: Path | None = None) -> Task:
     return replace(entry.build(data, _options(entry, spec)), spec=spec)
 
 
+def full_options(spec: TaskSpec) -> dict[str, Any]:
+    """The options of a spec with a built-in task's defaults filled in."""
+    known = {entry.name: entry for entry in entries()}
+    return _options(known[spec.name], spec).model_dump() if spec.name in known else dict(spec.options)
+
+
 def _options(entry: Entry, spec: TaskSpec) -> BaseModel:
     try:
         return entry.options.model_validate(spec.options)

@@ -23,6 +23,7 @@ from trainwitness.training.stepper import Stepper
 from trainwitness.training.vectorised import VectorisedSteps
 from trainwitness.verification.cast import cast, rounding_of
 from trainwitness.verification.distance import Ruler, update_size
+from trainwitness.verification.policies.adaptive import StepScale
 
 _AT_ONCE = 64
 
@@ -35,13 +36,19 @@ class Recomputer:
 
     `tolerated` says which errors are benign. After one that is not, the next step starts from the trace's State as a
     whole, so that one bad step is reported once. With `many`, steps of small models are computed together; whichever
-    comes out too far is computed again by itself.
+    comes out too far is computed again by itself. With a `scale`, every step gets a limit of its own.
     """
 
     def __init__(
-        self, stepper: Stepper, recorded: Precision, tolerated: Callable[[StepError], bool], *, many: bool = False
+        self,
+        stepper: Stepper,
+        recorded: Precision,
+        tolerated: Callable[[StepError], bool],
+        *,
+        many: bool = False,
+        scale: StepScale | None = None,
     ) -> None:
-        self._stepper, self._tolerated = stepper, tolerated
+        self._stepper, self._tolerated, self._scale = stepper, tolerated, scale
         self._ruler = Ruler(recorded, stepper.numerics.precision)
         self._vectorised = VectorisedSteps(stepper) if many and VectorisedSteps.supports(stepper) else None
         self._at: Mapping[str, torch.Tensor] | None = None
@@ -125,10 +132,17 @@ class Recomputer:
         try:
             if segment.before.tensors is not self._at:
                 self._stepper.live.load_parameters(self._cast(segment.before))
-        except TraceMismatch as error:
-            return _failed(segment, [str(error)])
+        except TraceMismatch as mismatch:
+            return _failed(segment, [str(mismatch)])
         problems = self._run(segment)
-        return _failed(segment, problems) if problems else self._error(segment, self._stepper.live.view())
+        if problems:
+            return _failed(segment, problems)
+        computed = self._stepper.live.view()
+        error = self._error(segment, computed)
+        if self._scale is None:
+            return error
+        limit = self._scale.limit(segment.before, segment.batches, computed)
+        return error.model_copy(update={"limit": limit})
 
     def _run(self, segment: Segment) -> list[str]:
         stepper, last = self._stepper, segment.batches[-1]
@@ -177,6 +191,11 @@ class Recomputer:
         self._at = None
         with contextlib.suppress(TraceMismatch):
             self._stepper.live.load_alike(self._own(state))
+        self._start_scale()
+
+    def _start_scale(self) -> None:
+        if self._scale is not None:
+            self._scale.start(self._stepper.live.view())
 
     def _own(self, state: State) -> State:
         own = self._cast(state)
@@ -189,6 +208,7 @@ class Recomputer:
         stepper = self._stepper
         stepper.run(stepper.task.schedule.batch(0))  # so that the optimiser has its tensors
         stepper.live.load_alike(self._own(segment.before))
+        self._start_scale()
 
     def _cast(self, state: State) -> State:
         return state if self._ruler_dtype == self._stepper.dtype else cast(state, self._stepper.dtype)

@@ -28,10 +28,13 @@ from trainwitness.trace.reader import Segment, Trace
 from trainwitness.trace.record import with_threads
 from trainwitness.training.apply_numerics import COMPUTE_DTYPE
 from trainwitness.training.stepper import Stepper
+from trainwitness.verification.calibration import Calibration, calibration_mismatches
 from trainwitness.verification.cast import cast
 from trainwitness.verification.data import check_data
 from trainwitness.verification.initial import check_initial
 from trainwitness.verification.model_file import check_model
+from trainwitness.verification.policies.adaptive import Adaptive
+from trainwitness.verification.policies.policy import named_policy
 from trainwitness.verification.read_ahead import read_ahead
 from trainwitness.verification.recompute import Recomputer
 from trainwitness.verification.rows import DomainCheck, replaced_rows, row_problems
@@ -47,6 +50,9 @@ def verify(
     task: Task | TaskSpec | str | None = None,
     data: Path | None = None,
     threshold: Threshold | None = None,
+    calibration: Calibration | None = None,
+    policy: str = "extreme",
+    allow_mismatch: bool = False,
     steps: tuple[int, int] | None = None,
     numerics: Numerics | None = None,
     model: Path | None = None,
@@ -57,7 +63,9 @@ def verify(
     """Computes every step of `trace` again and compares the whole State.
 
     `task` defaults to the built-in task the trace names; for any other the verifier must name (or bring) it. Without
-    a threshold only errors of exactly 0 are accepted. `numerics` defaults to the trace's own, on CPU if its device
+    a threshold only errors of exactly 0 are accepted; a `calibration` made on this machine gives one by `policy` (see
+    `policies/`), and one made for something else is refused, or with `allow_mismatch` leaves the answer INCONCLUSIVE.
+    `numerics` defaults to the trace's own, on CPU if its device
     is not here. ACCEPT needs `reproduced` and every property in `require`, none refuted, all steps, a sealed trace.
     Given a threshold, steps of very small models are computed many at once, unless told `one_by_one` or `exact` is
     required.
@@ -72,10 +80,27 @@ def verify(
     task = resolve_task(task, trace.manifest, data)
     _check_size(task, trace)
     stepper = Stepper(task, numerics_for(trace.manifest, numerics))
+    mismatches: list[str] = []
+    scale = None
+    if calibration is not None:
+        if threshold is not None:
+            raise UsageError("a threshold and a calibration", hint="give one of them")
+        mismatches = calibration_mismatches(calibration, task, stepper.numerics, trace.manifest)
+        if mismatches and not allow_mismatch:
+            raise TraceMismatch(
+                f"the calibration does not fit: {mismatches[0]}",
+                hint="calibrate again here, or use --allow-mismatch (the answer will be INCONCLUSIVE)",
+            )
+        chosen = named_policy(policy, calibration)
+        threshold = chosen.threshold()
+        if isinstance(chosen, Adaptive):
+            scale = chosen.scale(task, stepper.numerics, stepper.state())
     judge = Judge(threshold, trace.manifest.numerics.precision, stepper.numerics.precision)
     # Many steps at once differ by rounding from one by one, so only where a threshold allows that.
-    many = not (one_by_one or threshold is None or "exact" in require)
-    return _Verification(trace, task, stepper, judge, steps or (0, trace.steps), many).run(model, require, on_step)
+    many = not (one_by_one or threshold is None or scale is not None or "exact" in require)
+    recompute = Recomputer(stepper, trace.manifest.numerics.precision, judge, many=many, scale=scale)
+    run = _Verification(trace, task, stepper, judge, recompute, steps or (0, trace.steps), mismatches)
+    return run.run(model, require, on_step)
 
 
 def resolve_task(task: Task | TaskSpec | str | None, manifest: Manifest, data: Path | None) -> Task:
@@ -128,17 +153,16 @@ class _Verification:
     task: Task
     stepper: Stepper
     judge: Judge
+    recompute: Recomputer
     range: tuple[int, int]
-    many: bool
+    mismatches: list[str]
     errors: list[StepError] = field(default_factory=list)
     bad: list[StepError] = field(default_factory=list)
     replaced: int = 0
 
     def __post_init__(self) -> None:
-        manifest, stepper = self.trace.manifest, self.stepper
         self.domain = DomainCheck(self.task.dataset)
-        self.schedule = ScheduleCheck(self.task, manifest, stepper.live.groups())
-        self.recompute = Recomputer(stepper, manifest.numerics.precision, self.judge, many=self.many)
+        self.schedule = ScheduleCheck(self.task, self.trace.manifest, self.stepper.live.groups())
 
     @property
     def complete(self) -> bool:
@@ -220,15 +244,15 @@ class _Verification:
         if self.recompute.together:
             why = "many steps were computed at once, which rounds otherwise; computing them one by one would tell"
             inexact = Property(standing="unknown", why=why)
-        if self.threshold is None:
-            why = f"errors up to {largest:.2e} (l2) were found and no threshold was given to judge them by"
+        if self.threshold is None or self.mismatches:
+            why = f"errors up to {largest:.2e} (l2) were found and no threshold that fits was given to judge them by"
             return {"reproduced": Property(standing="unknown", why=why), "exact": inexact}
         why = f"no error is above {self.threshold.value:.2e} ({self.threshold.origin}); the largest is {largest:.2e}"
         return {"reproduced": Property(standing="established", why=why), "exact": inexact}
 
     def _hard(self) -> list[StepError]:
         """What no further knowledge of the noise would excuse."""
-        return [error for error in self.bad if error.problems or self.threshold is not None]
+        return [e for e in self.bad if e.problems or (self.threshold is not None and not self.mismatches)]
 
     def _verdict(
         self, properties: dict[PropertyName, Property], require: Sequence[PropertyName], tree: Frontier
@@ -246,6 +270,7 @@ class _Verification:
             for name in dict.fromkeys(("reproduced", *require))
             if properties[name].standing != "established"
         ]
+        doubts += [f"the calibration does not fit: {mismatch}" for mismatch in self.mismatches]
         if not self.complete:
             doubts.append(f"only steps {self.range[0]}:{self.range[1]} of {self.trace.steps} were recomputed")
         if not self.trace.sealed:

@@ -1,0 +1,283 @@
+"""Calibration: how far honest recomputations differ on this machine, by source of noise and stage of training."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trainwitness.core.environment import Environment, current_environment
+from trainwitness.core.errors import StorageError, TraceDamaged, UsageError
+from trainwitness.core.numerics import Numerics
+from trainwitness.tasks.registry import full_options
+from trainwitness.tasks.task import Task, TaskSpec
+from trainwitness.trace.format import Manifest
+from trainwitness.trace.record import with_threads
+from trainwitness.training.stepper import Stepper
+from trainwitness.verification.cast import cast
+from trainwitness.verification.distance import Ruler, update_size
+from trainwitness.verification.noise import NOT_HARDWARE, Probe, probes, variations
+
+STAGES = 5
+Part = Literal["l2", "buffers", "optimizer"]
+Array = npt.NDArray[np.float64]
+
+
+class Sample(NamedTuple):
+    """The error of one honest recomputation of one step, and the size of the step's update."""
+
+    stage: int
+    step: int
+    source: str
+    l2: float
+    buffers: float
+    optimizer: float
+    update: float
+
+
+class Spread(BaseModel):
+    """A distribution of l2 errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    count: int
+    largest: float
+    median: float
+    quantile_90: float
+    quantile_99: float
+    mean: float
+    variance: float
+    exactly_zero: int
+
+
+class Source(BaseModel):
+    """What one source of noise did, in all and in each stage of training (None where it was not measured)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    all: Spread
+    stages: list[Spread | None]
+
+
+class Calibration(BaseModel):
+    """Honest errors of one task under one Numerics on one machine."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: dict[str, Any] | None
+    numerics: Numerics
+    environment: Environment
+    repeats: int
+    steps: int
+    horizon: int
+    """Steps that were trained; the sampled ones lie in stages spread over them."""
+    stages: list[tuple[int, int]]
+    eps_repr: float = Field(ge=0)
+    """The largest l2 error of all sources that are the same arithmetic elsewhere (paper 000, section 4.1)."""
+    sources: dict[str, Source]
+    unavailable: dict[str, str]
+    seconds: float
+    samples: list[Sample]
+
+    def errors(self, part: Part = "l2", *, without: Collection[str] = NOT_HARDWARE) -> dict[str, Array]:
+        """The errors of one part of the State, by source."""
+        found: dict[str, list[float]] = {}
+        for sample in self.samples:
+            if sample.source not in without:
+                found.setdefault(sample.source, []).append(getattr(sample, part))
+        return {source: np.array(values) for source, values in found.items()}
+
+
+def calibrate(
+    task: Task,
+    *,
+    numerics: Numerics | None = None,
+    repeats: int = 10,
+    steps: int = 50,
+    horizon: int | None = None,
+    on_step: Callable[[int], None] | None = None,
+) -> Calibration:
+    """Trains `task` itself and computes sampled steps again, `repeats` times each, varying every source of noise.
+
+    `steps` are sampled in stages of consecutive steps spread over a training of `horizon` (default `steps`, all of
+    them sampled). Each recomputation starts from the run's parameters and keeps its own optimiser state, as
+    verification does.
+
+    >>> calibrate(build_task("lenet-digits"), steps=20).eps_repr < 1e-6          # doctest: +SKIP
+    True
+    """
+    horizon = steps if horizon is None else horizon
+    if repeats < 1 or not 1 <= steps <= horizon:
+        raise UsageError(f"{repeats} repeats of {steps} steps of {horizon}", hint="sample at least one of the steps")
+    run = _Run(task, with_threads(numerics or Numerics()), repeats)
+    stages = _stages(steps, horizon)
+    started = time.perf_counter()
+    for first, behind in stages:
+        run.train(first, on_step)
+        run.sample(behind, on_step)
+    return run.result(steps, horizon, stages, time.perf_counter() - started)
+
+
+def _stages(steps: int, horizon: int) -> list[tuple[int, int]]:
+    count = min(STAGES, steps)
+    sizes = [steps // count + (k < steps % count) for k in range(count)]
+    slack, at, found = horizon - steps, 0, []
+    for number, size in enumerate(sizes):
+        at = sum(sizes[:number]) + (slack * number // (count - 1) if count > 1 else 0)
+        found.append((at, at + size))
+    return found
+
+
+class _Run:
+    def __init__(self, task: Task, numerics: Numerics, repeats: int) -> None:
+        self.task, self.numerics, self.repeats = task, numerics, repeats
+        self.stepper, self.at, self.stage = Stepper(task, numerics), 0, 0
+        self.wanted = variations(task, numerics, repeats)
+        self.ruler = Ruler(numerics.precision, numerics.precision)
+        self.samples: list[Sample] = []
+        self.unavailable: dict[str, str] = {}
+
+    def train(self, stop: int, on_step: Callable[[int], None] | None) -> None:
+        for step in range(self.at, stop):
+            self.stepper.run(self.task.schedule.batch(step))
+            if on_step:
+                on_step(1)
+        self.at = max(self.at, stop)
+
+    def sample(self, stop: int, on_step: Callable[[int], None] | None) -> None:
+        beside, unavailable = probes(self.task, next(self.wanted))
+        self.unavailable |= unavailable
+        first, count = self.at, stop - self.at
+        state = self.stepper.state()
+        for probe in beside:
+            probe.start(state)
+        for step in range(first, stop):
+            batch = self.task.schedule.batch(step)
+            self.stepper.run(batch)
+            after = self.stepper.live.view()
+            update = update_size(state, after)
+            for probe in beside:
+                if step - first < max(1, round(count * probe.variation.share)):
+                    self._compare(probe, state, after, batch, update)
+            state = self.stepper.state()
+            if on_step:
+                on_step(1)
+        self.at, self.stage = stop, self.stage + 1
+
+    def _compare(self, probe: Probe, before: Any, after: Any, batch: Any, update: float) -> None:
+        source = probe.variation.source
+        if source in self.unavailable:
+            return
+        try:
+            computed = probe.follow(before, [batch])
+        except RuntimeError as error:
+            if source != "deterministic":  # the one switch that is allowed to find no kernel
+                raise
+            self.unavailable[source] = str(error).splitlines()[0]
+            return
+        # Rounding the result to the parameters' type is the same everywhere, so it is not noise.
+        found = self.ruler(after, cast(computed, self.stepper.dtype))
+        if found.problems:
+            raise UsageError(
+                f"honest recomputations differ in more than rounding ({source}): {found.problems[0]}",
+                hint="does the task draw random numbers outside PyTorch, or depend on the order of rows?",
+            )
+        self.samples.append(Sample(self.stage, batch.step, source, found.l2, found.buffers, found.optimizer, update))
+
+    def result(self, steps: int, horizon: int, stages: list[tuple[int, int]], seconds: float) -> Calibration:
+        by_source: dict[str, list[Sample]] = {}
+        for sample in self.samples:
+            by_source.setdefault(sample.source, []).append(sample)
+        same = [sample.l2 for sample in self.samples if sample.source not in NOT_HARDWARE]
+        return Calibration(
+            task=self.task.spec.model_dump() if self.task.spec else None,
+            numerics=self.numerics,
+            environment=current_environment(),
+            repeats=self.repeats,
+            steps=steps,
+            horizon=horizon,
+            stages=stages,
+            eps_repr=max(same, default=0.0),
+            sources={source: _source(found, len(stages)) for source, found in by_source.items()},
+            unavailable=self.unavailable,
+            seconds=seconds,
+            samples=self.samples,
+        )
+
+
+def _source(samples: Sequence[Sample], stages: int) -> Source:
+    by_stage = [[s.l2 for s in samples if s.stage == stage] for stage in range(stages)]
+    return Source(
+        all=_spread([s.l2 for s in samples]), stages=[_spread(values) if values else None for values in by_stage]
+    )
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    array = np.array(values, np.float64)
+    return Spread(
+        count=len(array),
+        largest=float(array.max()),
+        median=float(np.median(array)),
+        quantile_90=float(np.quantile(array, 0.9)),
+        quantile_99=float(np.quantile(array, 0.99)),
+        mean=float(array.mean()),
+        variance=float(array.var()),
+        exactly_zero=int((array == 0).sum()),
+    )
+
+
+def load_calibration(path: Path) -> Calibration:
+    """Reads what `calibrate --out` wrote."""
+    try:
+        envelope = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(envelope, dict) or envelope.get("kind") != "calibrate":
+            raise TraceDamaged(
+                f"{path}: not a calibration", hint="make one with trainwitness calibrate TASK --out FILE"
+            )
+        return Calibration.model_validate(envelope["result"])
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError) as error:
+        what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise TraceDamaged(f"{path}: not a calibration: {what}") from error
+
+
+def calibration_mismatches(calibration: Calibration, task: Task, numerics: Numerics, manifest: Manifest) -> list[str]:
+    """Why a calibration says nothing about verifying this trace here; the seed alone may differ."""
+    own = TaskSpec.model_validate(calibration.task) if calibration.task else None
+    found = []
+    if task.spec is None or own is None or _what(task.spec) != _what(own):
+        found.append(f"it was made for {_described(own)}, this is {_described(task.spec)}")
+    for key in sorted(set(Numerics.model_fields) - {"threads"}):  # the number of threads was varied
+        theirs, here = getattr(calibration.numerics, key), getattr(numerics, key)
+        if theirs != here:
+            found.append(f"it was made with {key} {theirs}, this is with {here}")
+    if manifest.numerics.precision != numerics.precision:
+        found.append(f"it is about {numerics.precision}, the trace was recorded in {manifest.numerics.precision}")
+    if manifest.numerics.tf32 != numerics.tf32 or manifest.numerics.tf32_convolution != numerics.tf32_convolution:
+        found.append("the trace was recorded with other TF32 settings")
+    if manifest.checkpoint_every != 1:
+        found.append(f"it is about single steps, the trace keeps every {manifest.checkpoint_every}th State")
+    machine = current_environment()
+    for key in ("torch", "processor", "cpu_capability", "gpu", "cuda"):
+        theirs, here = getattr(calibration.environment, key), getattr(machine, key)
+        if theirs != here:
+            found.append(f"it was made with {key} {theirs}, this machine has {here}")
+    return found
+
+
+def _what(spec: TaskSpec) -> tuple[str, dict[str, Any]]:
+    """A task without its seed, which does not change the noise."""
+    return spec.name, {key: value for key, value in full_options(spec).items() if key != "seed"}
+
+
+def _described(spec: TaskSpec | None) -> str:
+    if spec is None:
+        return "a task without a name"
+    return spec.name + "".join(f", {key} {value}" for key, value in sorted(spec.options.items()))

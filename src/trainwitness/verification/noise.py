@@ -1,0 +1,139 @@
+"""Benign noise: the same step computed in other ways that an honest machine might have used."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from trainwitness.core.batch import Batch
+from trainwitness.core.errors import UsageError
+from trainwitness.core.numerics import Numerics
+from trainwitness.core.seeds import derive, permutation
+from trainwitness.core.state import State
+from trainwitness.tasks.task import Task
+from trainwitness.training.stepper import Stepper
+from trainwitness.verification.cast import cast
+
+SOURCES: dict[str, str] = {
+    "repetition": "the same again",
+    "order": "the examples of each batch in another order",
+    "threads": "another number of CPU threads",
+    "deterministic": "deterministic algorithms switched on or off",
+    "onednn": "oneDNN kernels switched on or off",
+    "memory-format": "channels-last memory format",
+    "autotune": "cuDNN auto-tuning switched on or off",
+    "tf32": "TF32 matrix products and convolutions switched on or off",
+    "device": "the CPU instead of this device",
+    "rounding": "float64 inside the step: what rounding there amounts to, and so how far another machine's may be",
+}
+"""Sources of benign noise, and what each one varies."""
+
+NOT_HARDWARE = frozenset({"tf32"})
+"""Sources that are other arithmetic rather than the same arithmetic elsewhere; a trace says whether it used it."""
+
+
+@dataclass(frozen=True)
+class Variation:
+    """One way to compute a step: under which Numerics, in which order, and on what share of the sampled steps."""
+
+    source: str
+    numerics: Numerics
+    order: int | None = None
+    """Seed of the permutation of each micro-batch's rows."""
+    channels_last: bool = False
+    share: float = 1.0
+    """Slow variations are measured on the first steps of each stage only."""
+
+
+def variations(task: Task, numerics: Numerics, repeats: int) -> Iterator[list[Variation]]:
+    """For every stage, `repeats` variations: each source once, the rest other orders of the examples."""
+    single = list(_single(task, numerics))
+    for stage in itertools.count():
+        turn = stage % len(single)
+        chosen = (single[turn:] + single[:turn])[:repeats]
+        orders = (derive(task.seed, "noise", stage, k) for k in range(repeats - len(chosen)))
+        yield chosen + [Variation("order", numerics, order=order) for order in orders]
+
+
+def _single(task: Task, numerics: Numerics) -> Iterator[Variation]:
+    cuda = torch.device(numerics.device).type == "cuda"
+
+    def changed(source: str, share: float = 1.0, **values: object) -> Variation:
+        return Variation(source, numerics.model_copy(update=values), share=share)
+
+    yield Variation("order", numerics, order=derive(task.seed, "noise"))
+    yield changed("repetition")
+    if numerics.precision != "float64":
+        yield changed("rounding", share=0.2, precision="float64")
+    yield changed("deterministic", deterministic=not numerics.deterministic)
+    if cuda:
+        yield changed("autotune", autotune=not numerics.autotune)
+        if numerics.precision == "float32":
+            yield changed("tf32", tf32=not numerics.tf32, tf32_convolution=not numerics.tf32_convolution)
+        yield changed("device", share=0.2, device="cpu", threads=None)
+    else:
+        threads = numerics.threads or torch.get_num_threads()
+        yield changed("threads", share=0.5, threads=1 if threads > 1 else 2)
+        yield changed("onednn", share=0.2, onednn=not numerics.onednn)
+    if _has_images(task):
+        yield replace(changed("memory-format"), channels_last=True)
+
+
+def _has_images(task: Task) -> bool:
+    with torch.device("meta"):
+        return any(parameter.dim() == 4 for parameter in task.model().parameters())
+
+
+class Probe:
+    """A run beside the run: takes the parameters of each step, and keeps everything else of its own."""
+
+    def __init__(self, task: Task, variation: Variation) -> None:
+        self.variation = variation
+        self._stepper = Stepper(task, variation.numerics)
+        if variation.channels_last:
+            self._stepper.live.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def start(self, state: State) -> None:
+        """Begins where the run is."""
+        own = cast(state, self._stepper.dtype)
+        if self._stepper.live.scaler is None:
+            own = State({n: t for n, t in own.tensors.items() if not n.startswith("scaler/")})
+        self._stepper.load(own)
+
+    def follow(self, before: State, batches: Sequence[Batch]) -> State:
+        """Computes the run's next steps its own way; the result is overwritten by the next call."""
+        self._stepper.live.load_parameters(cast(before, self._stepper.dtype))
+        for batch in batches:
+            self._stepper.run(self._reordered(batch))
+        return self._stepper.live.view()
+
+    def _reordered(self, batch: Batch) -> Batch:
+        if self.variation.order is None:
+            return batch
+        carried: dict[int, bytes] = {}
+        rows, first = [], 0
+        for number, micro in enumerate(batch.rows):
+            order = permutation(derive(self.variation.order, batch.step, number), len(micro))
+            rows.append(tuple(np.asarray(micro)[order].tolist()))
+            carried |= {
+                first + k: batch.carried[first + int(j)]
+                for k, j in enumerate(order)
+                if first + int(j) in batch.carried
+            }
+            first += len(micro)
+        return replace(batch, rows=tuple(rows), carried=carried)
+
+
+def probes(task: Task, wanted: Sequence[Variation]) -> tuple[list[Probe], dict[str, str]]:
+    """A probe for each variation, and why there is none for those that cannot be had here."""
+    made, unavailable = [], {}
+    for variation in wanted:
+        try:
+            made.append(Probe(task, variation))
+        except UsageError as error:
+            unavailable[variation.source] = str(error)
+    return made, unavailable

@@ -1,0 +1,1 @@
+"""How a threshold is chosen: one policy per file."""

@@ -1,0 +1,93 @@
+"""adaptive: every step judged on its own scale of noise, below a cap that it cannot move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainwitness.core.batch import Batch
+from trainwitness.core.numerics import Numerics
+from trainwitness.core.seeds import derive
+from trainwitness.core.state import State
+from trainwitness.core.verdict import Threshold
+from trainwitness.tasks.task import Task
+from trainwitness.verification.calibration import Array, Calibration, Sample
+from trainwitness.verification.distance import Ruler
+from trainwitness.verification.noise import NOT_HARDWARE, Probe, Variation
+from trainwitness.verification.policies.extreme import tail_quantile
+from trainwitness.verification.policies.policy import RATE, TRACE_STEPS, Policy
+
+PROBES = 3
+"""Recomputations in another order per step; a fourth would narrow the scale by a tenth."""
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """min(cap, margin x scale): the scale is the rms error of this very step in other orders of its examples.
+
+    The steps are the owner's, so their noise is too: a batch can be crafted to be noisy. The cap comes from another
+    policy on a calibration that never saw the trace, so such a step is allowed no more than any other.
+    """
+
+    calibration: Calibration
+    cap: Policy
+    rate: float = RATE
+
+    def threshold(self) -> Threshold:
+        cap = self.cap.threshold()
+        return cap.model_copy(
+            update={
+                "origin": f"{self.margin:.3g} x each step's own noise, at most the {cap.origin}",
+                "adaptive": True,
+            }
+        )
+
+    @property
+    def margin(self) -> float:
+        """How many times its scale an honest error reaches, at the stated rate."""
+        ratios = ratios_to_scale(self.calibration.samples)
+        return max(1.0, tail_quantile(ratios, self.rate / TRACE_STEPS))
+
+    def scale(self, task: Task, numerics: Numerics, start: State) -> StepScale:
+        """Measures scales beside a verification that starts from `start`."""
+        return StepScale(task, numerics, start, self.margin)
+
+
+def ratios_to_scale(samples: Sequence[Sample]) -> Array:
+    """Every honest error over the scale of its step, as other samples of that step give it."""
+    steps: dict[int, list[Sample]] = {}
+    for sample in samples:
+        if sample.source not in NOT_HARDWARE:
+            steps.setdefault(sample.step, []).append(sample)
+    ratios = []
+    for found in steps.values():
+        orders = [k for k, sample in enumerate(found) if sample.source == "order"]
+        for number, sample in enumerate(found):
+            others = [found[k].l2 for k in orders if k != number][:PROBES]
+            if len(others) == PROBES and any(others) and sample.l2:
+                ratios.append(sample.l2 / float(np.sqrt(np.mean(np.square(others)))))
+    return np.array(ratios)
+
+
+class StepScale:
+    """Follows a verification with a few probes and gives each step's limit."""
+
+    def __init__(self, task: Task, numerics: Numerics, start: State, margin: float) -> None:
+        self._ruler, self._margin = Ruler(numerics.precision, numerics.precision), margin
+        self._probes = [
+            Probe(task, Variation("order", numerics, order=derive(task.seed, "scale", k))) for k in range(PROBES)
+        ]
+        self.start(start)
+
+    def start(self, state: State) -> None:
+        """Begins again from a State."""
+        for probe in self._probes:
+            probe.start(state)
+
+    def limit(self, before: State, batches: Sequence[Batch], computed: State) -> float | None:
+        """margin x scale of the step that was computed; None where other orders give the same bits."""
+        errors = [self._ruler(computed, probe.follow(before, batches)).l2 for probe in self._probes]
+        scale = float(np.sqrt(np.mean(np.square(errors))))
+        return self._margin * scale if scale else None
