@@ -11,6 +11,7 @@ from trainwitness.cli.inspect import inspect
 from trainwitness.cli.output import verb
 from trainwitness.cli.pack import pack, unpack
 from trainwitness.cli.record import record
+from trainwitness.cli.reproduce import reproduce
 from trainwitness.cli.tasks import tasks
 from trainwitness.cli.verify import verify
 from trainwitness.core.version import version
@@ -38,7 +39,7 @@ def _main(
     pass
 
 
-for function in (demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack):
+for function in (demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, reproduce):
     app.command()(verb(function))
 
 

@@ -87,6 +87,17 @@ class Output:
             task = bar.add_task(what, total=total)
             yield lambda count: bar.update(task, advance=count)
 
+    @contextmanager
+    def status(self) -> Iterator[Callable[[str], None]]:
+        """What is being done now, on a terminal; silence in a pipe."""
+        if not sys.stderr.isatty():
+            yield lambda _: None
+            return
+        from rich.console import Console
+
+        with Console(stderr=True).status("starting") as status:
+            yield status.update
+
     def result(self, kind: str, result: dict[str, Any]) -> None:
         """Writes the envelope, if JSON was asked for."""
         if self._json_path is None:

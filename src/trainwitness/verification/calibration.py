@@ -101,13 +101,14 @@ def calibrate(
     repeats: int = 10,
     steps: int = 50,
     horizon: int | None = None,
+    only: str | None = None,
     on_step: Callable[[int], None] | None = None,
 ) -> Calibration:
     """Trains `task` itself and computes sampled steps again, `repeats` times each, varying every source of noise.
 
     `steps` are sampled in stages of consecutive steps spread over a training of `horizon` (default `steps`, all of
-    them sampled). Each recomputation starts from the run's parameters and keeps its own optimiser state, as
-    verification does.
+    them sampled); `only` names one source of noise for all repeats. Each recomputation starts from the run's
+    parameters and keeps its own optimiser state, as verification does.
 
     >>> calibrate(build_task("lenet-digits"), steps=20).eps_repr < 1e-6          # doctest: +SKIP
     True
@@ -115,7 +116,7 @@ def calibrate(
     horizon = steps if horizon is None else horizon
     if repeats < 1 or not 1 <= steps <= horizon:
         raise UsageError(f"{repeats} repeats of {steps} steps of {horizon}", hint="sample at least one of the steps")
-    run = _Run(task, with_threads(numerics or Numerics()), repeats)
+    run = _Run(task, with_threads(numerics or Numerics()), repeats, only)
     stages = _stages(steps, horizon)
     started = time.perf_counter()
     for first, behind in stages:
@@ -135,10 +136,10 @@ def _stages(steps: int, horizon: int) -> list[tuple[int, int]]:
 
 
 class _Run:
-    def __init__(self, task: Task, numerics: Numerics, repeats: int) -> None:
+    def __init__(self, task: Task, numerics: Numerics, repeats: int, only: str | None) -> None:
         self.task, self.numerics, self.repeats = task, numerics, repeats
         self.stepper, self.at, self.stage = Stepper(task, numerics), 0, 0
-        self.wanted = variations(task, numerics, repeats)
+        self.wanted = variations(task, numerics, repeats, only)
         self.ruler = Ruler(numerics.precision, numerics.precision)
         self.samples: list[Sample] = []
         self.unavailable: dict[str, str] = {}

@@ -49,14 +49,19 @@ class Variation:
     """Slow variations are measured on the first steps of each stage only."""
 
 
-def variations(task: Task, numerics: Numerics, repeats: int) -> Iterator[list[Variation]]:
-    """For every stage, `repeats` variations: each source once, the rest other orders of the examples."""
-    single = list(_single(task, numerics))
+def variations(task: Task, numerics: Numerics, repeats: int, only: str | None = None) -> Iterator[list[Variation]]:
+    """For every stage, `repeats` variations: each source once, the rest other orders; or `only` one source."""
+    single = [variation for variation in _single(task, numerics) if only in (None, variation.source)]
+    if not single:
+        raise UsageError(f"noise source {only!r} does not exist here", hint=f"sources: {', '.join(SOURCES)}")
     for stage in itertools.count():
         turn = stage % len(single)
         chosen = (single[turn:] + single[:turn])[:repeats]
-        orders = (derive(task.seed, "noise", stage, k) for k in range(repeats - len(chosen)))
-        yield chosen + [Variation("order", numerics, order=order) for order in orders]
+        filler = single[0] if only else Variation("order", numerics, order=0)
+        for number in range(repeats - len(chosen)):
+            order = None if filler.order is None else derive(task.seed, "noise", stage, number)
+            chosen.append(replace(filler, order=order, share=1.0))
+        yield chosen
 
 
 def _single(task: Task, numerics: Numerics) -> Iterator[Variation]:

@@ -1,0 +1,90 @@
+"""Experiment: what every table and figure has in common."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from trainwitness.core.errors import UsageError
+from trainwitness.core.numerics import Numerics, Precision
+from trainwitness.tasks.registry import build_task, entries
+from trainwitness.tasks.task import Task, TaskSpec
+
+Row = Mapping[str, Any]
+
+EXPERIMENTS: dict[str, tuple[str, str]] = {
+    "reproduction-error": ("paper 000, Fig. 2", "benign error of the four tasks, by batch size"),
+    "mixed-precision": ("paper 000, Table 2", "benign error in float16 and bfloat16"),
+    "hardware": ("paper 000, Table 3; workshop Table 3", "recorded on one device, verified on another"),
+    "shuffle": ("workshop Fig. 4", "logistic regression with its batches in another order"),
+    "accuracy": ("paper 000, Table 5", "accuracy of the trained models and its spread"),
+}
+"""Name to what it reproduces and what it is about; the module has the same name."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How an experiment is run."""
+
+    quick: bool = False
+    device: str = "cpu"
+    data: Path | None = None
+    advance: Callable[[str], None] = lambda _: None
+    """Hears of each measurement before it is made."""
+
+    @property
+    def cuda(self) -> bool:
+        return self.device.startswith("cuda")
+
+    def task(self, name: str, **options: int | float | str) -> Task:
+        """A built-in task, or in quick runs without its data the variant on bundled digits."""
+        source = next(entry.source for entry in entries() if entry.name == name)
+        if self.quick and not source.available(self.data):
+            model = name.partition("-")[0]
+            name = f"{model if model in ('lenet', 'softmax', 'mlp') else 'mlp'}-digits"
+        return build_task(TaskSpec(name=name, options=dict(options)), data=self.data)
+
+    def numerics(self, precision: Precision = "float32", **switches: bool) -> Numerics:
+        """Numerics on the chosen device."""
+        return Numerics(precision=precision, device=self.device, **switches)
+
+
+class Experiment(Protocol):
+    """A module of this folder."""
+
+    def run(self, setting: Setting) -> dict[str, Any]:
+        """Measures; the result has `rows`, to be shown as a table, and `notes`."""
+        ...
+
+
+def find(name: str) -> Experiment:
+    """An experiment by name."""
+    if name not in EXPERIMENTS:
+        raise UsageError(f"unknown experiment {name!r}", hint=f"experiments: {', '.join(EXPERIMENTS)}")
+    return importlib.import_module(f"trainwitness.experiments.{name.replace('-', '_')}")
+
+
+def beside(ours: float, paper: float | None) -> dict[str, float | None]:
+    """A measurement with the published figure and their ratio."""
+    return {"ours": ours, "paper": paper, "ratio": ours / paper if paper else None}
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """Rows as aligned text; the first row's keys are the header."""
+    if not rows:
+        return []
+    header = [key for key in rows[0] if not isinstance(rows[0][key], (dict, list))]
+    cells = [header, *([_cell(row.get(key)) for key in header] for row in rows)]
+    widths = [max(len(line[k]) for line in cells) for k in range(len(header))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return "0" if value == 0 else f"{value:.2e}" if abs(value) < 1e-2 or abs(value) >= 1e4 else f"{value:.3g}"
+    return str(value)
