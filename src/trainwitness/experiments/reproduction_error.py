@@ -45,7 +45,8 @@ def _steps(setting: Setting, name: str, size: int) -> int:
     if setting.quick:
         return 5
     if setting.cuda:
-        return 50 if name != "vggmini-cifar10" else 10
+        steps = {"vggmini-cifar10": 10, "transformer-imdb": 20}.get(name, 50)
+        return steps if size <= 100 else max(2, steps // 5)
     return max(1, STEPS[name] * 100 // max(size, 100))
 
 

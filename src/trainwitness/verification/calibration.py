@@ -140,7 +140,6 @@ class _Run:
         self.task, self.numerics, self.repeats = task, numerics, repeats
         self.stepper, self.at, self.stage = Stepper(task, numerics), 0, 0
         self.wanted = variations(task, numerics, repeats, only)
-        self.ruler = Ruler(numerics.precision, numerics.precision)
         self.samples: list[Sample] = []
         self.unavailable: dict[str, str] = {}
 
@@ -183,7 +182,8 @@ class _Run:
             self.unavailable[source] = str(error).splitlines()[0]
             return
         # Rounding the result to the parameters' type is the same everywhere, so it is not noise.
-        found = self.ruler(after, cast(computed, self.stepper.dtype))
+        ruler = Ruler(self.numerics.precision, probe.variation.numerics.precision)
+        found = ruler(after, cast(computed, self.stepper.dtype))
         if found.problems:
             raise UsageError(
                 f"honest recomputations differ in more than rounding ({source}): {found.problems[0]}",
