@@ -22,7 +22,7 @@ from trainwitness.trace.record import with_threads
 from trainwitness.training.stepper import Stepper
 from trainwitness.verification.cast import cast
 from trainwitness.verification.distance import Ruler, update_size
-from trainwitness.verification.noise import NOT_HARDWARE, Probe, probes, variations
+from trainwitness.verification.noise import NOT_HARDWARE, Probe, Probes, variations
 
 STAGES = 5
 Part = Literal["l2", "buffers", "optimizer"]
@@ -141,7 +141,7 @@ class _Run:
         self.stepper, self.at, self.stage = Stepper(task, numerics), 0, 0
         self.wanted = variations(task, numerics, repeats, only)
         self.samples: list[Sample] = []
-        self.unavailable: dict[str, str] = {}
+        self.probes = Probes(task)
 
     def train(self, stop: int, on_step: Callable[[int], None] | None) -> None:
         for step in range(self.at, stop):
@@ -151,8 +151,7 @@ class _Run:
         self.at = max(self.at, stop)
 
     def sample(self, stop: int, on_step: Callable[[int], None] | None) -> None:
-        beside, unavailable = probes(self.task, next(self.wanted))
-        self.unavailable |= unavailable
+        beside = self.probes.make(next(self.wanted))
         first, count = self.at, stop - self.at
         state = self.stepper.state()
         for probe in beside:
@@ -172,14 +171,14 @@ class _Run:
 
     def _compare(self, probe: Probe, before: Any, after: Any, batch: Any, update: float) -> None:
         source = probe.variation.source
-        if source in self.unavailable:
+        if source in self.probes.unavailable:
             return
         try:
             computed = probe.follow(before, [batch])
         except RuntimeError as error:
             if source != "deterministic":  # the one switch that is allowed to find no kernel
                 raise
-            self.unavailable[source] = str(error).splitlines()[0]
+            self.probes.unavailable[source] = str(error).splitlines()[0]
             return
         # Rounding the result to the parameters' type is the same everywhere, so it is not noise.
         ruler = Ruler(self.numerics.precision, probe.variation.numerics.precision)
@@ -206,7 +205,7 @@ class _Run:
             stages=stages,
             eps_repr=max(same, default=0.0),
             sources={source: _source(found, len(stages)) for source, found in by_source.items()},
-            unavailable=self.unavailable,
+            unavailable=self.probes.unavailable,
             seconds=seconds,
             samples=self.samples,
         )

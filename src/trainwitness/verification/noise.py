@@ -102,6 +102,11 @@ class Probe:
         if variation.channels_last:
             self._stepper.live.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
+    def can_be(self, variation: Variation) -> bool:
+        """Whether another variation needs the same model under the same Numerics."""
+        mine = self.variation
+        return (mine.numerics, mine.channels_last) == (variation.numerics, variation.channels_last)
+
     def start(self, state: State) -> None:
         """Begins where the run is."""
         own = cast(state, self._stepper.dtype)
@@ -133,12 +138,27 @@ class Probe:
         return replace(batch, rows=tuple(rows), carried=carried)
 
 
-def probes(task: Task, wanted: Sequence[Variation]) -> tuple[list[Probe], dict[str, str]]:
-    """A probe for each variation, and why there is none for those that cannot be had here."""
-    made, unavailable = [], {}
-    for variation in wanted:
-        try:
-            made.append(Probe(task, variation))
-        except UsageError as error:
-            unavailable[variation.source] = str(error)
-    return made, unavailable
+class Probes:
+    """Probes for one list of variations after the other; models are built once and used again."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._pool: list[Probe] = []
+        self.unavailable: dict[str, str] = {}
+        """Why some sources cannot be had here."""
+
+    def make(self, wanted: Sequence[Variation]) -> list[Probe]:
+        """A probe for each variation that this machine can compute."""
+        free, self._pool = self._pool, []
+        for variation in wanted:
+            match = next((probe for probe in free if probe.can_be(variation)), None)
+            try:
+                probe = match or Probe(self._task, variation)
+            except UsageError as error:
+                self.unavailable[variation.source] = str(error)
+                continue
+            if match:
+                free.remove(match)
+                probe.variation = variation
+            self._pool.append(probe)
+        return self._pool
