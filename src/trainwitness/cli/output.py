@@ -42,13 +42,17 @@ def verb(function: Callable[P, int]) -> Callable[P, None]:
             typer.echo("interrupted", err=True)
             code = 130
         except BrokenPipeError:  # the reader of our output has gone; nothing is left to say
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _close_output()
             code = 141
         except Exception as error:
             code = _internal_error(error)
         raise typer.Exit(code)
 
     return command
+
+
+def _close_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _internal_error(error: Exception) -> int:
@@ -71,8 +75,11 @@ class Output:
         self._words_to_stderr = json_path == "-"
 
     def say(self, text: str = "") -> None:
-        """A line for people."""
-        typer.echo(printable(text, keep="\n"), err=self._words_to_stderr)
+        """A line for people. If nobody reads any more, the work and its files are still finished."""
+        try:
+            typer.echo(printable(text, keep="\n"), err=self._words_to_stderr)
+        except BrokenPipeError:
+            _close_output()
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Advance]:

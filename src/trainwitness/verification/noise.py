@@ -28,7 +28,7 @@ SOURCES: dict[str, str] = {
     "autotune": "cuDNN auto-tuning switched on or off",
     "tf32": "TF32 matrix products and convolutions switched on or off",
     "device": "the CPU instead of this device",
-    "rounding": "float64 inside the step: what rounding there amounts to, and so how far another machine's may be",
+    "rounding": "a finer precision inside the step: what rounding amounts to, and so how far another machine's may be",
 }
 """Sources of benign noise, and what each one varies."""
 
@@ -72,8 +72,10 @@ def _single(task: Task, numerics: Numerics) -> Iterator[Variation]:
 
     yield Variation("order", numerics, order=derive(task.seed, "noise"))
     yield changed("repetition")
-    if numerics.precision != "float64":
+    if numerics.precision == "float32":
         yield changed("rounding", share=0.2, precision="float64")
+    elif numerics.precision != "float64":
+        yield changed("rounding", precision="float32")
     yield changed("deterministic", deterministic=not numerics.deterministic)
     if cuda:
         yield changed("autotune", autotune=not numerics.autotune)

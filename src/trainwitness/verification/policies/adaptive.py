@@ -19,14 +19,17 @@ from trainwitness.verification.noise import NOT_HARDWARE, Probe, Variation
 from trainwitness.verification.policies.extreme import tail_quantile
 from trainwitness.verification.policies.policy import RATE, TRACE_STEPS, Policy
 
-PROBES = 3
+ORDERS = 3
 """Recomputations in another order per step; a fourth would narrow the scale by a tenth."""
+MIN_MARGIN = 4.0
+"""Two machines' roundings are independent, so an honest error can exceed either one's; never judge closer than this."""
 
 
 @dataclass(frozen=True)
 class Adaptive:
     """min(cap, margin x scale): the scale is the rms error of this very step in other orders of its examples.
 
+    In mixed precision, where the order changes little, it is the step's distance from float32.
     The steps are the owner's, so their noise is too: a batch can be crafted to be noisy. The cap comes from another
     policy on a calibration that never saw the trace, so such a step is allowed no more than any other.
     """
@@ -47,38 +50,52 @@ class Adaptive:
     @property
     def margin(self) -> float:
         """How many times its scale an honest error reaches, at the stated rate."""
-        ratios = ratios_to_scale(self.calibration.samples)
-        return max(1.0, tail_quantile(ratios, self.rate / TRACE_STEPS))
+        ratios = ratios_to_scale(self.calibration.samples, mixed=_mixed(self.calibration.numerics))
+        return max(MIN_MARGIN, tail_quantile(ratios, self.rate / TRACE_STEPS))
 
     def scale(self, task: Task, numerics: Numerics, start: State) -> StepScale:
         """Measures scales beside a verification that starts from `start`."""
         return StepScale(task, numerics, start, self.margin)
 
 
-def ratios_to_scale(samples: Sequence[Sample]) -> Array:
+def _mixed(numerics: Numerics) -> bool:
+    return numerics.precision in ("float16", "bfloat16")
+
+
+def ratios_to_scale(samples: Sequence[Sample], *, mixed: bool) -> Array:
     """Every honest error over the scale of its step, as other samples of that step give it."""
+    reference, needed = ("rounding", 1) if mixed else ("order", ORDERS)
     steps: dict[int, list[Sample]] = {}
     for sample in samples:
         if sample.source not in NOT_HARDWARE:
             steps.setdefault(sample.step, []).append(sample)
     ratios = []
     for found in steps.values():
-        orders = [k for k, sample in enumerate(found) if sample.source == "order"]
+        references = [k for k, sample in enumerate(found) if sample.source == reference]
         for number, sample in enumerate(found):
-            others = [found[k].l2 for k in orders if k != number][:PROBES]
-            if len(others) == PROBES and any(others) and sample.l2:
-                ratios.append(sample.l2 / float(np.sqrt(np.mean(np.square(others)))))
+            others = [found[k].l2 for k in references if k != number][:needed]
+            if len(others) == needed and any(others) and sample.l2:
+                ratios.append(sample.l2 / _rms(others))
     return np.array(ratios)
+
+
+def _rms(values: Sequence[float]) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
 
 
 class StepScale:
     """Follows a verification with a few probes and gives each step's limit."""
 
     def __init__(self, task: Task, numerics: Numerics, start: State, margin: float) -> None:
-        self._ruler, self._margin = Ruler(numerics.precision, numerics.precision), margin
-        self._probes = [
-            Probe(task, Variation("order", numerics, order=derive(task.seed, "scale", k))) for k in range(PROBES)
-        ]
+        self._margin = margin
+        if _mixed(numerics):
+            finer = Variation("rounding", numerics.model_copy(update={"precision": "float32"}))
+            self._probes = [Probe(task, finer)]
+            self._ruler = Ruler(numerics.precision, "float32")
+        else:
+            seeds = [derive(task.seed, "scale", k) for k in range(ORDERS)]
+            self._probes = [Probe(task, Variation("order", numerics, order=seed)) for seed in seeds]
+            self._ruler = Ruler(numerics.precision, numerics.precision)
         self.start(start)
 
     def start(self, state: State) -> None:
@@ -87,7 +104,7 @@ class StepScale:
             probe.start(state)
 
     def limit(self, before: State, batches: Sequence[Batch], computed: State) -> float | None:
-        """margin x scale of the step that was computed; None where other orders give the same bits."""
+        """margin x scale of the step that was computed; None where the probes give the same bits."""
         errors = [self._ruler(computed, probe.follow(before, batches)).l2 for probe in self._probes]
-        scale = float(np.sqrt(np.mean(np.square(errors))))
+        scale = _rms(errors)
         return self._margin * scale if scale else None
