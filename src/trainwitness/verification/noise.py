@@ -28,7 +28,7 @@ SOURCES: dict[str, str] = {
     "autotune": "cuDNN auto-tuning switched on or off",
     "tf32": "TF32 matrix products and convolutions switched on or off",
     "device": "the CPU instead of this device",
-    "rounding": "a finer precision inside the step: what rounding amounts to, and so how far another machine's may be",
+    "rounding": "a finer precision inside the step: how far rounding goes, and so another machine's may",
 }
 """Sources of benign noise, and what each one varies."""
 

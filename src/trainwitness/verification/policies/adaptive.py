@@ -21,15 +21,19 @@ from trainwitness.verification.policies.policy import RATE, TRACE_STEPS, Policy
 
 ORDERS = 3
 """Recomputations in another order per step; a fourth would narrow the scale by a tenth."""
+MIXED = ("float16", "bfloat16")
 MIN_MARGIN = 4.0
-"""Two machines' roundings are independent, so an honest error can exceed either one's; never judge closer than this."""
+"""Two machines round independently, so an honest error can exceed what either shows; never judge closer."""
 
 
 @dataclass(frozen=True)
 class Adaptive:
     """min(cap, margin x scale): the scale is the rms error of this very step in other orders of its examples.
 
-    In mixed precision, where the order changes little, it is the step's distance from float32.
+    Only where parameters and arithmetic have the same precision. In mixed precision what one machine rounds in a step
+    says little about another (float16, GPU against CPU: honest errors up to 20 times the CPU's own), so there the
+    cap alone judges.
+
     The steps are the owner's, so their noise is too: a batch can be crafted to be noisy. The cap comes from another
     policy on a calibration that never saw the trace, so such a step is allowed no more than any other.
     """
@@ -40,6 +44,8 @@ class Adaptive:
 
     def threshold(self) -> Threshold:
         cap = self.cap.threshold()
+        if self.calibration.numerics.precision in MIXED:
+            return cap
         return cap.model_copy(
             update={
                 "origin": f"{self.margin:.3g} x each step's own noise, at most the {cap.origin}",
@@ -50,31 +56,26 @@ class Adaptive:
     @property
     def margin(self) -> float:
         """How many times its scale an honest error reaches, at the stated rate."""
-        ratios = ratios_to_scale(self.calibration.samples, mixed=_mixed(self.calibration.numerics))
+        ratios = ratios_to_scale(self.calibration.samples)
         return max(MIN_MARGIN, tail_quantile(ratios, self.rate / TRACE_STEPS))
 
-    def scale(self, task: Task, numerics: Numerics, start: State) -> StepScale:
-        """Measures scales beside a verification that starts from `start`."""
-        return StepScale(task, numerics, start, self.margin)
+    def scale(self, task: Task, numerics: Numerics, start: State) -> StepScale | None:
+        """Measures scales beside a verification that starts from `start`; None where the cap alone judges."""
+        return None if numerics.precision in MIXED else StepScale(task, numerics, start, self.margin)
 
 
-def _mixed(numerics: Numerics) -> bool:
-    return numerics.precision in ("float16", "bfloat16")
-
-
-def ratios_to_scale(samples: Sequence[Sample], *, mixed: bool) -> Array:
+def ratios_to_scale(samples: Sequence[Sample]) -> Array:
     """Every honest error over the scale of its step, as other samples of that step give it."""
-    reference, needed = ("rounding", 1) if mixed else ("order", ORDERS)
     steps: dict[int, list[Sample]] = {}
     for sample in samples:
         if sample.source not in NOT_HARDWARE:
             steps.setdefault(sample.step, []).append(sample)
     ratios = []
     for found in steps.values():
-        references = [k for k, sample in enumerate(found) if sample.source == reference]
+        orders = [k for k, sample in enumerate(found) if sample.source == "order"]
         for number, sample in enumerate(found):
-            others = [found[k].l2 for k in references if k != number][:needed]
-            if len(others) == needed and any(others) and sample.l2:
+            others = [found[k].l2 for k in orders if k != number][:ORDERS]
+            if len(others) == ORDERS and any(others) and sample.l2:
                 ratios.append(sample.l2 / _rms(others))
     return np.array(ratios)
 
@@ -87,15 +88,9 @@ class StepScale:
     """Follows a verification with a few probes and gives each step's limit."""
 
     def __init__(self, task: Task, numerics: Numerics, start: State, margin: float) -> None:
-        self._margin = margin
-        if _mixed(numerics):
-            finer = Variation("rounding", numerics.model_copy(update={"precision": "float32"}))
-            self._probes = [Probe(task, finer)]
-            self._ruler = Ruler(numerics.precision, "float32")
-        else:
-            seeds = [derive(task.seed, "scale", k) for k in range(ORDERS)]
-            self._probes = [Probe(task, Variation("order", numerics, order=seed)) for seed in seeds]
-            self._ruler = Ruler(numerics.precision, numerics.precision)
+        seeds = [derive(task.seed, "scale", k) for k in range(ORDERS)]
+        self._probes = [Probe(task, Variation("order", numerics, order=seed)) for seed in seeds]
+        self._ruler, self._margin = Ruler(numerics.precision, numerics.precision), margin
         self.start(start)
 
     def start(self, state: State) -> None:
