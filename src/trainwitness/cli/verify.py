@@ -133,6 +133,11 @@ def say_threshold(output: Output, verdict: Verdict) -> None:
         "" if rejection.stated is None else f"made to reject {rejection.stated:.2%} of honest 1,000-step traces; "
     )
     output.say(f"{stated}{rejection.held_out_above} of {rejection.held_out} held-out honest errors are above it")
+    jumped = [e for e in verdict.steps if e.limit is not None and threshold.value < e.l2 <= e.limit]
+    if jumped:
+        output.say(
+            f"{len(jumped)} steps above it pass, up to {max(e.l2 for e in jumped):.2e}: near ties in the step explain them"
+        )
 
 
 def _range(text: str | None, steps: int) -> tuple[int, int]:

@@ -26,7 +26,7 @@ class FalseRejection(BaseModel):
     """How often a threshold rejects the honest.
 
     `stated`: the share of honest traces of 1,000 steps it was made for, if it was. `held_out` honest errors were
-    judged by thresholds fitted without their stage of training; `held_out_above` of them were above.
+    judged by thresholds fitted without their stage of training; `held_out_above` of them were above, jumps included.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,6 +52,8 @@ class Threshold(BaseModel):
     optimizer: float | None = Field(default=None, ge=0, le=1)
     adaptive: bool = False
     """Each step has its own limit (`StepError.limit`), never above `value`."""
+    jumps: float | None = Field(default=None, ge=0)
+    """Up to this error a step above its limit passes if near ties explain it (`verification/policies/jumps.py`)."""
     false_rejection: FalseRejection | None = None
 
 
@@ -74,7 +76,8 @@ class Judge:
     def __call__(self, error: StepError) -> bool:
         if self.threshold is None or error.problems:
             return error.exact
-        limit = self.threshold.value if error.limit is None else min(error.limit, self.threshold.value)
+        cap = max(self.threshold.value, self.threshold.jumps or 0.0)
+        limit = self.threshold.value if error.limit is None else min(error.limit, cap)
         return error.l2 <= limit and error.buffers <= self._buffers and error.optimizer <= self._optimizer
 
 
@@ -109,7 +112,7 @@ class StepError(BaseModel):
     problems: list[str] = Field(default_factory=list)
     """What is wrong with this step besides its errors: rows outside the data set, counters that do not count."""
     limit: float | None = None
-    """This step's own limit on l2, where the threshold is adaptive."""
+    """This step's own limit on l2, where it has one: an adaptive threshold, or a jump that near ties explain."""
     exact: bool = False
     """The same tensors with the same bits."""
 

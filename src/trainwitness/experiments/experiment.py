@@ -20,6 +20,7 @@ EXPERIMENTS: dict[str, tuple[str, str]] = {
     "mixed-precision": ("paper 000, Table 2", "benign error in float16 and bfloat16"),
     "hardware": ("paper 000, Table 3; workshop Table 3", "recorded on one device, verified on another"),
     "shuffle": ("workshop Fig. 4", "logistic regression with its batches in another order"),
+    "false-rejection": ("beyond the papers", "how often threshold policies reject honest traces"),
     "accuracy": ("paper 000, Table 5", "accuracy of the trained models and its spread"),
 }
 """Name to what it reproduces and what it is about; the module has the same name."""

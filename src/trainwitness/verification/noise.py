@@ -21,6 +21,7 @@ from trainwitness.verification.cast import cast
 SOURCES: dict[str, str] = {
     "repetition": "the same again",
     "order": "the examples of each batch in another order",
+    "jitter": "inputs changed in their last bits: what follows is rounded otherwise, as by other kernels",
     "threads": "another number of CPU threads",
     "deterministic": "deterministic algorithms switched on or off",
     "onednn": "oneDNN kernels switched on or off",
@@ -36,6 +37,11 @@ NOT_HARDWARE = frozenset({"tf32"})
 """Sources that are other arithmetic rather than the same arithmetic elsewhere; a trace says whether it used it."""
 
 
+JITTER = 2.0**-20
+"""Eight units in the last place of a float32. As often as other kernels do, it makes a rectifier or a maximum choose
+otherwise where two values nearly tie; such a step's gradient jumps, by far more than rounding alone."""
+
+
 @dataclass(frozen=True)
 class Variation:
     """One way to compute a step: under which Numerics, in which order, and on what share of the sampled steps."""
@@ -44,6 +50,8 @@ class Variation:
     numerics: Numerics
     order: int | None = None
     """Seed of the permutation of each micro-batch's rows."""
+    jitter: int | None = None
+    """Seed of relative changes of the inputs by up to `JITTER`."""
     channels_last: bool = False
     share: float = 1.0
     """Slow variations are measured on the first steps of each stage only."""
@@ -54,14 +62,23 @@ def variations(task: Task, numerics: Numerics, repeats: int, only: str | None = 
     single = [variation for variation in _single(task, numerics) if only in (None, variation.source)]
     if not single:
         raise UsageError(f"noise source {only!r} does not exist here", hint=f"sources: {', '.join(SOURCES)}")
+    fillers = single if only else [v for v in single if v.source in ("jitter", "order")]
     for stage in itertools.count():
         turn = stage % len(single)
         chosen = (single[turn:] + single[:turn])[:repeats]
-        filler = single[0] if only else Variation("order", numerics, order=0)
         for number in range(repeats - len(chosen)):
-            order = None if filler.order is None else derive(task.seed, "noise", stage, number)
-            chosen.append(replace(filler, order=order, share=1.0))
+            chosen.append(_renewed(fillers[number % len(fillers)], derive(task.seed, "noise", stage, number)))
         yield chosen
+
+
+def _renewed(variation: Variation, seed: int) -> Variation:
+    """The same with other random numbers, on all of the sampled steps."""
+    return replace(
+        variation,
+        order=None if variation.order is None else seed,
+        jitter=None if variation.jitter is None else seed,
+        share=1.0,
+    )
 
 
 def _single(task: Task, numerics: Numerics) -> Iterator[Variation]:
@@ -71,6 +88,8 @@ def _single(task: Task, numerics: Numerics) -> Iterator[Variation]:
         return Variation(source, numerics.model_copy(update=values), share=share)
 
     yield Variation("order", numerics, order=derive(task.seed, "noise"))
+    if _reads_reals(task):
+        yield Variation("jitter", numerics, jitter=derive(task.seed, "noise"))
     yield changed("repetition")
     if numerics.precision == "float32":
         yield changed("rounding", share=0.2, precision="float64")
@@ -90,6 +109,24 @@ def _single(task: Task, numerics: Numerics) -> Iterator[Variation]:
         yield replace(changed("memory-format"), channels_last=True)
 
 
+def _reads_reals(task: Task) -> bool:
+    """Whether the model reads real numbers (pixels / 255), which have last bits, rather than token numbers."""
+    one = torch.from_numpy(task.dataset.inputs[:1])
+    return task.dataset.prepare(one, torch.float32).is_floating_point()
+
+
+def jittered(task: Task, seed: int) -> Task:
+    """The task with inputs that differ by up to `JITTER`, relatively."""
+    plain, generator = task.dataset.prepare, torch.Generator().manual_seed(seed)
+
+    def prepare(inputs: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        values = plain(inputs, dtype)
+        change = 1 + JITTER * (2 * torch.rand(values.shape, generator=generator, dtype=torch.float64) - 1)
+        return (values.double() * change.to(values.device)).to(values.dtype)
+
+    return replace(task, dataset=replace(task.dataset, prepare=prepare))
+
+
 def _has_images(task: Task) -> bool:
     with torch.device("meta"):
         return any(parameter.dim() == 4 for parameter in task.model().parameters())
@@ -100,14 +137,17 @@ class Probe:
 
     def __init__(self, task: Task, variation: Variation) -> None:
         self.variation = variation
-        self._stepper = Stepper(task, variation.numerics)
+        own = task if variation.jitter is None else jittered(task, variation.jitter)
+        self._stepper = Stepper(own, variation.numerics)
         if variation.channels_last:
             self._stepper.live.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def can_be(self, variation: Variation) -> bool:
         """Whether another variation needs the same model under the same Numerics."""
         mine = self.variation
-        return (mine.numerics, mine.channels_last) == (variation.numerics, variation.channels_last)
+        return (mine.numerics, mine.channels_last, mine.jitter is None) == (
+            variation.numerics, variation.channels_last, variation.jitter is None,
+        )  # fmt: skip
 
     def start(self, state: State) -> None:
         """Begins where the run is."""

@@ -24,6 +24,7 @@ from trainwitness.training.vectorised import VectorisedSteps
 from trainwitness.verification.cast import cast, rounding_of
 from trainwitness.verification.distance import Ruler, update_size
 from trainwitness.verification.policies.adaptive import StepScale
+from trainwitness.verification.policies.jumps import Jumps
 
 _AT_ONCE = 64
 
@@ -36,7 +37,8 @@ class Recomputer:
 
     `tolerated` says which errors are benign. After one that is not, the next step starts from the trace's State as a
     whole, so that one bad step is reported once. With `many`, steps of small models are computed together; whichever
-    comes out too far is computed again by itself. With a `scale`, every step gets a limit of its own.
+    comes out too far is computed again by itself. With a `scale`, every step gets a limit of its own;
+    with `jumps`, one above its limit passes if near ties explain it.
     """
 
     def __init__(
@@ -47,8 +49,9 @@ class Recomputer:
         *,
         many: bool = False,
         scale: StepScale | None = None,
+        jumps: Jumps | None = None,
     ) -> None:
-        self._stepper, self._tolerated, self._scale = stepper, tolerated, scale
+        self._stepper, self._tolerated, self._scale, self._jumps = stepper, tolerated, scale, jumps
         self._ruler = Ruler(recorded, stepper.numerics.precision)
         self._vectorised = VectorisedSteps(stepper) if many and VectorisedSteps.supports(stepper) else None
         self._at: Mapping[str, torch.Tensor] | None = None
@@ -134,15 +137,20 @@ class Recomputer:
                 self._stepper.live.load_parameters(self._cast(segment.before))
         except TraceMismatch as mismatch:
             return _failed(segment, [str(mismatch)])
+        start = self._stepper.state() if self._jumps else None
         problems = self._run(segment)
         if problems:
             return _failed(segment, problems)
         computed = self._stepper.live.view()
         error = self._error(segment, computed)
-        if self._scale is None:
-            return error
-        limit = self._scale.limit(segment.before, segment.batches, computed)
-        return error.model_copy(update={"limit": limit})
+        if self._scale is not None:
+            limit = self._scale.limit(segment.before, segment.batches, computed)
+            error = error.model_copy(update={"limit": limit})
+        if self._jumps and start and not error.problems and not self._tolerated(error):
+            limit = self._jumps.limit(start, segment.batches, computed, error.l2)
+            jumped = error.model_copy(update={"limit": limit})
+            error = jumped if self._tolerated(jumped) else error
+        return error
 
     def _run(self, segment: Segment) -> list[str]:
         stepper, last = self._stepper, segment.batches[-1]

@@ -34,6 +34,7 @@ from trainwitness.verification.data import check_data
 from trainwitness.verification.initial import check_initial
 from trainwitness.verification.model_file import check_model
 from trainwitness.verification.policies.adaptive import Adaptive
+from trainwitness.verification.policies.jumps import Jumps
 from trainwitness.verification.policies.policy import named_policy
 from trainwitness.verification.read_ahead import read_ahead
 from trainwitness.verification.recompute import Recomputer
@@ -81,7 +82,7 @@ def verify(
     _check_size(task, trace)
     stepper = Stepper(task, numerics_for(trace.manifest, numerics))
     mismatches: list[str] = []
-    scale = None
+    scale, jumps = None, None
     if calibration is not None:
         if threshold is not None:
             raise UsageError("a threshold and a calibration", hint="give one of them")
@@ -95,10 +96,12 @@ def verify(
         threshold = chosen.threshold()
         if isinstance(chosen, Adaptive):
             scale = chosen.scale(task, stepper.numerics, stepper.state())
+        if threshold.jumps is not None:
+            jumps = Jumps(task, stepper.numerics, threshold.jumps)
     judge = Judge(threshold, trace.manifest.numerics.precision, stepper.numerics.precision)
     # Many steps at once differ by rounding from one by one, so only where a threshold allows that.
     many = not (one_by_one or threshold is None or scale is not None or "exact" in require)
-    recompute = Recomputer(stepper, trace.manifest.numerics.precision, judge, many=many, scale=scale)
+    recompute = Recomputer(stepper, trace.manifest.numerics.precision, judge, many=many, scale=scale, jumps=jumps)
     run = _Verification(trace, task, stepper, judge, recompute, steps or (0, trace.steps), mismatches)
     return run.run(model, require, on_step)
 
@@ -247,7 +250,9 @@ class _Verification:
         if self.threshold is None or self.mismatches:
             why = f"errors up to {largest:.2e} (l2) were found and no threshold that fits was given to judge them by"
             return {"reproduced": Property(standing="unknown", why=why), "exact": inexact}
-        why = f"no error is above {self.threshold.value:.2e} ({self.threshold.origin}); the largest is {largest:.2e}"
+        ties = sum(error.l2 > self.threshold.value for error in self.errors)
+        but = f", but for {ties} steps whose near ties explain it" if ties else ""
+        why = f"no error is above {self.threshold.value:.2e} ({self.threshold.origin}){but}; the largest is {largest:.2e}"
         return {"reproduced": Property(standing="established", why=why), "exact": inexact}
 
     def _hard(self) -> list[StepError]:

@@ -16,7 +16,7 @@ from trainwitness.tasks.task import Task
 from trainwitness.verification.calibration import Array, Calibration, Sample
 from trainwitness.verification.distance import Ruler
 from trainwitness.verification.noise import NOT_HARDWARE, Probe, Variation
-from trainwitness.verification.policies.extreme import tail_quantile
+from trainwitness.verification.policies.extreme import smooth, tail_quantile
 from trainwitness.verification.policies.policy import RATE, TRACE_STEPS, Policy
 
 ORDERS = 3
@@ -31,7 +31,7 @@ class Adaptive:
     """min(cap, margin x scale): the scale is the rms error of this very step in other orders of its examples.
 
     Only where parameters and arithmetic have the same precision. In mixed precision what one machine rounds in a step
-    says little about another (float16, GPU against CPU: honest errors up to 20 times the CPU's own), so there the
+    says little about another (float16, GPU against CPU: honest errors above four times the CPU's own), so there the
     cap alone judges.
 
     The steps are the owner's, so their noise is too: a batch can be crafted to be noisy. The cap comes from another
@@ -57,7 +57,7 @@ class Adaptive:
     def margin(self) -> float:
         """How many times its scale an honest error reaches, at the stated rate."""
         ratios = ratios_to_scale(self.calibration.samples)
-        return max(MIN_MARGIN, tail_quantile(ratios, self.rate / TRACE_STEPS))
+        return max(MIN_MARGIN, tail_quantile(smooth(ratios), self.rate / TRACE_STEPS))
 
     def scale(self, task: Task, numerics: Numerics, start: State) -> StepScale | None:
         """Measures scales beside a verification that starts from `start`; None where the cap alone judges."""

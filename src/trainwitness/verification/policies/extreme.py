@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -13,21 +12,22 @@ from trainwitness.core.errors import UsageError
 from trainwitness.core.verdict import Threshold
 from trainwitness.verification.calibration import Array, Calibration, Part
 from trainwitness.verification.policies.held_out import held_out
+from trainwitness.verification.policies.jumps import jump_cap
 from trainwitness.verification.policies.policy import RATE, TRACE_STEPS
 
 _PEAKS = 0.8
 """Errors above this quantile are the tail."""
 _ALIKE = 10.0
 """Sources whose typical error is this much smaller than the noisiest one's are left out: they would thin the tail."""
-_MAX_SHAPE = 0.25
-"""Logarithms of rounding errors do not have heavier tails than this; a fit to a few dozen values may say so."""
+_JUMP = 4.0
+"""An error this many times the median is a jump."""
 _MIN_TAIL = 0.05
 """The least spread of the tail in units of log error, so that a handful of equal values promises nothing."""
 
 
 @dataclass(frozen=True)
 class Extreme:
-    """At most `rate` of honest traces of 1,000 steps have any step above the threshold."""
+    """At most `rate` of honest traces of 1,000 steps have any step above the threshold that no near tie explains."""
 
     calibration: Calibration
     rate: float = RATE
@@ -43,13 +43,19 @@ class Extreme:
             origin=f"extreme-value quantile of {samples} honest errors",
             buffers=min(1.0, self._part("buffers")),
             optimizer=min(1.0, self._part("optimizer")),
+            jumps=jump_cap(self.calibration),
             false_rejection=held_out(
                 self.calibration, lambda part: Extreme(part, self.rate)._part("l2"), stated=self.rate
             ),
         )
 
     def _part(self, part: Part) -> float:
-        return tail_quantile(noisiest(self.calibration.errors(part).values()), self.rate / TRACE_STEPS)
+        return tail_quantile(smooth(noisiest(self.calibration.errors(part).values())), self.rate / TRACE_STEPS)
+
+
+def smooth(errors: Array) -> Array:
+    """The errors without jumps (see `jumps.py`), which are another population and are judged by themselves."""
+    return errors[errors <= _JUMP * np.median(errors)] if len(errors) else errors
 
 
 def noisiest(sources: Collection[Array]) -> Array:
@@ -62,26 +68,18 @@ def noisiest(sources: Collection[Array]) -> Array:
 
 
 def tail_quantile(errors: Array, probability: float) -> float:
-    """The value that one such error exceeds with `probability`.
+    """The value that one such error exceeds with `probability`; 0 if there are no errors.
 
-    A generalised Pareto distribution is fitted to the logarithms' excess over their 80% quantile; its shape is taken
-    as at least 0 (an exponential tail of the logarithms, a power law of the errors). 0 if there are no errors.
+    Peaks over threshold: the logarithms' excess over their 80% quantile is taken as exponential, the generalised
+    Pareto distribution of shape 0, which makes the errors' own tail a power law. A fitted shape follows a few stray
+    values of a few dozen (it moved the quantile by factors of a thousand in trials); rounding errors, being sums,
+    have lighter tails than this one.
     """
     if not len(errors):
         return 0.0
-    from scipy.stats import genpareto
-
     logs = np.log(errors)
     start = float(np.quantile(logs, _PEAKS))
     excess = logs[logs > start] - start
-    if len(excess) < 2:
-        return float(errors.max()) * math.exp(_MIN_TAIL * math.log(1 / probability))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scipy tries parameters for which the density is 0
-        shape, _, scale = genpareto.fit(excess, floc=0)
-    if not 0 <= shape <= _MAX_SHAPE:
-        shape = min(max(shape, 0.0), _MAX_SHAPE)
-        scale = float(excess.mean()) * (1 - shape)  # the mean of the distribution is scale / (1 - shape)
-    scale = max(float(scale), _MIN_TAIL)
-    beyond = float(genpareto.isf(probability / (len(excess) / len(logs)), shape, scale=scale))
-    return max(math.exp(start + beyond), float(errors.max()))
+    share = max(len(excess), 1) / len(logs)
+    scale = max(float(excess.mean()) if len(excess) else 0.0, _MIN_TAIL)
+    return max(math.exp(start + scale * math.log(share / probability)), float(errors.max()))

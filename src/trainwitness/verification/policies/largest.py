@@ -8,6 +8,7 @@ from trainwitness.core.errors import UsageError
 from trainwitness.core.verdict import Threshold
 from trainwitness.verification.calibration import Calibration, Part
 from trainwitness.verification.policies.held_out import held_out
+from trainwitness.verification.policies.jumps import jump_cap
 
 MARGIN = 4.0
 
@@ -32,6 +33,7 @@ class Largest:
             origin=f"{self.margin:g} x the largest of {len(self.calibration.samples)} honest errors",
             buffers=min(1.0, largest_of(self.calibration, "buffers") * self.margin),
             optimizer=min(1.0, largest_of(self.calibration, "optimizer") * self.margin),
+            jumps=jump_cap(self.calibration),
             false_rejection=held_out(self.calibration, lambda part: largest_of(part, "l2") * self.margin),
         )
 
