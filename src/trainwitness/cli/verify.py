@@ -135,9 +135,8 @@ def say_threshold(output: Output, verdict: Verdict) -> None:
     output.say(f"{stated}{rejection.held_out_above} of {rejection.held_out} held-out honest errors are above it")
     jumped = [e for e in verdict.steps if e.limit is not None and threshold.value < e.l2 <= e.limit]
     if jumped:
-        output.say(
-            f"{len(jumped)} steps above it pass, up to {max(e.l2 for e in jumped):.2e}: near ties in the step explain them"
-        )
+        largest = max(error.l2 for error in jumped)
+        output.say(f"{len(jumped)} steps above it pass, up to {largest:.2e}: near ties in the step explain them")
 
 
 def _range(text: str | None, steps: int) -> tuple[int, int]:

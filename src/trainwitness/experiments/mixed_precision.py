@@ -26,6 +26,8 @@ def run(setting: Setting) -> dict[str, Any]:
     names = ("fcn-adult", "lenet-mnist") if setting.quick else tuple(STEPS)
     for name in names:
         for precision in PRECISIONS if setting.cuda or not setting.quick else ("bfloat16",):
+            if not setting.cuda and (name, precision) == ("vggmini-cifar10", "float16"):
+                continue  # minutes per step
             setting.advance(f"{name}, {precision}")
             task = setting.task(name, batch_size=100)
             steps = 5 if setting.quick else 50 if setting.cuda else STEPS[name]
@@ -42,6 +44,6 @@ def run(setting: Setting) -> dict[str, Any]:
     notes = [
         "same machine: repeated, other orders, threads and kernels; elsewhere: against the CPU (on a GPU) and "
         "against float64 inside the step, which is how far another machine's rounding may be",
-        "ours is the larger of the two",
+        "ours is the larger of the two; float16 convolutions on CPU take minutes, so vggmini's are measured on a GPU only",
     ]
     return {"rows": rows, "notes": notes, "measured": measured}

@@ -252,7 +252,8 @@ class _Verification:
             return {"reproduced": Property(standing="unknown", why=why), "exact": inexact}
         ties = sum(error.l2 > self.threshold.value for error in self.errors)
         but = f", but for {ties} steps whose near ties explain it" if ties else ""
-        why = f"no error is above {self.threshold.value:.2e} ({self.threshold.origin}){but}; the largest is {largest:.2e}"
+        limit = f"{self.threshold.value:.2e} ({self.threshold.origin})"
+        why = f"no error is above {limit}{but}; the largest is {largest:.2e}"
         return {"reproduced": Property(standing="established", why=why), "exact": inexact}
 
     def _hard(self) -> list[StepError]:
