@@ -44,6 +44,6 @@ def run(setting: Setting) -> dict[str, Any]:
     notes = [
         "same machine: repeated, other orders, threads and kernels; elsewhere: against the CPU (on a GPU) and "
         "against float64 inside the step, which is how far another machine's rounding may be",
-        "ours is the larger of the two; float16 convolutions on CPU take minutes, so vggmini's are measured on a GPU only",
+        "ours is the larger of the two; float16 convolutions take minutes on CPU, so vggmini has them on GPU only",
     ]
     return {"rows": rows, "notes": notes, "measured": measured}

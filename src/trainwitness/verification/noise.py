@@ -111,7 +111,7 @@ def _single(task: Task, numerics: Numerics) -> Iterator[Variation]:
 
 def _reads_reals(task: Task) -> bool:
     """Whether the model reads real numbers (pixels / 255), which have last bits, rather than token numbers."""
-    one = torch.from_numpy(task.dataset.inputs[:1])
+    one, _ = task.dataset.fetch([0])
     return task.dataset.prepare(one, torch.float32).is_floating_point()
 
 
