@@ -129,10 +129,10 @@ def say_threshold(output: Output, verdict: Verdict) -> None:
     if rejection is None:
         output.say("how often it rejects an honest trace is not known")
         return
-    stated = (
-        "" if rejection.stated is None else f"made to reject {rejection.stated:.2%} of honest 1,000-step traces; "
-    )
-    output.say(f"{stated}{rejection.held_out_above} of {rejection.held_out} held-out honest errors are above it")
+    if rejection.stated is not None:
+        output.say(f"made to reject {rejection.stated:.2%} of honest 1,000-step traces")
+    ties = "" if threshold.jumps is None else ", near ties included"
+    output.say(f"{rejection.held_out_above} of {rejection.held_out} held-out honest errors are above it{ties}")
     jumped = [e for e in verdict.steps if e.limit is not None and threshold.value < e.l2 <= e.limit]
     if jumped:
         largest = max(error.l2 for error in jumped)
