@@ -47,7 +47,7 @@ def _cases(setting: Setting) -> list[tuple[str, dict[str, int | float | str]]]:
     sizes = {name: [size for task, size in PAPER if task == name] for name in STEPS}
     cases: list[tuple[str, dict[str, int | float | str]]] = []
     for name in STEPS if setting.cuda else ("lenet-mnist", "fcn-adult"):
-        for size in sizes[name] if setting.cuda else [size for size in sizes[name] if size <= 500]:
+        for size in sizes[name] if setting.cuda else [size for size in sizes[name] if size <= 100]:
             cases.append((name, {"batch_size": size}))
             if name == "fcn-adult":
                 cases.append((name, {"batch_size": size, "normalise": "none"}))
