@@ -7,9 +7,11 @@ import typer
 from trainwitness.cli.calibrate import calibrate
 from trainwitness.cli.demo import demo
 from trainwitness.cli.diff import diff
+from trainwitness.cli.forge import forge
 from trainwitness.cli.inspect import inspect
 from trainwitness.cli.output import verb
 from trainwitness.cli.pack import pack, unpack
+from trainwitness.cli.play import play
 from trainwitness.cli.record import record
 from trainwitness.cli.reproduce import reproduce
 from trainwitness.cli.tasks import tasks
@@ -39,7 +41,7 @@ def _main(
     pass
 
 
-for function in (demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, reproduce):
+for function in (demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, forge, play, reproduce):
     app.command()(verb(function))
 
 

@@ -44,6 +44,10 @@ def verify(
     require: Annotated[
         str, typer.Option(metavar="PROPERTY,...", help="Properties that ACCEPT needs.")
     ] = "reproduced",
+    red_team: Annotated[
+        bool,
+        typer.Option("--red-team", help="Attack three steps and say how near the attacks come to the threshold."),
+    ] = False,
     one_by_one: Annotated[
         bool, typer.Option("--one-by-one", help="Never compute several steps of a small model at once.")
     ] = False,
@@ -89,8 +93,15 @@ def verify(
             one_by_one=one_by_one,
             on_step=lambda _: advance(opened.manifest.checkpoint_every),
         )
+    result = {}
+    if red_team:
+        from trainwitness.audit.red_team import with_red_team
+        from trainwitness.verification.verify import resolve_task
+
+        verdict, margin = with_red_team(verdict, opened, resolve_task(task, opened.manifest, data))
+        result = {"red_team": margin.to_json()}
     say_verdict(output, verdict)
-    output.result("verify", verdict.model_dump(mode="json"))
+    output.result("verify", verdict.model_dump(mode="json") | result)
     return EXIT[verdict.verdict]
 
 

@@ -10,7 +10,9 @@ from trainwitness.core.numerics import Precision
 
 Answer = Literal["ACCEPT", "REJECT", "INCONCLUSIVE"]
 Standing = Literal["established", "refuted", "unknown"]
-PropertyName = Literal["reproduced", "exact", "initialised", "scheduled", "data_matches", "model_bound"]
+PropertyName = Literal[
+    "reproduced", "exact", "initialised", "scheduled", "data_matches", "model_bound", "forgery_margin"
+]
 
 PROPERTIES: dict[PropertyName, str] = {
     "reproduced": "every step, computed again from its stored State and batch, gives the next State",
@@ -19,6 +21,7 @@ PROPERTIES: dict[PropertyName, str] = {
     "scheduled": "learning rates and the order of rows are the task's, not chosen afterwards",
     "data_matches": "the rows are those of the verifier's own copy of the data set",
     "model_bound": "the model file given is the final State",
+    "forgery_margin": "no attack we know comes near the threshold with other data",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -248,7 +248,9 @@ def load_calibration(path: Path) -> Calibration:
         raise TraceDamaged(f"{path}: not a calibration: {what}") from error
 
 
-def calibration_mismatches(calibration: Calibration, task: Task, numerics: Numerics, manifest: Manifest) -> list[str]:
+def calibration_mismatches(
+    calibration: Calibration, task: Task, numerics: Numerics, manifest: Manifest | None = None
+) -> list[str]:
     """Why a calibration says nothing about verifying this trace here; the seed alone may differ."""
     own = TaskSpec.model_validate(calibration.task) if calibration.task else None
     found = []
@@ -258,18 +260,24 @@ def calibration_mismatches(calibration: Calibration, task: Task, numerics: Numer
         theirs, here = getattr(calibration.numerics, key), getattr(numerics, key)
         if theirs != here:
             found.append(f"it was made with {key} {theirs}, this is with {here}")
-    if manifest.numerics.precision != numerics.precision:
-        found.append(f"it is about {numerics.precision}, the trace was recorded in {manifest.numerics.precision}")
-    if manifest.numerics.tf32 != numerics.tf32 or manifest.numerics.tf32_convolution != numerics.tf32_convolution:
-        found.append("the trace was recorded with other TF32 settings")
-    if manifest.checkpoint_every != 1:
-        found.append(f"it is about single steps, the trace keeps every {manifest.checkpoint_every}th State")
+    if manifest is not None:
+        found += _trace_mismatches(numerics, manifest)
     machine = current_environment()
     for key in ("torch", "processor", "cpu_capability", "gpu", "cuda"):
         theirs, here = getattr(calibration.environment, key), getattr(machine, key)
         if theirs != here:
             found.append(f"it was made with {key} {theirs}, this machine has {here}")
     return found
+
+
+def _trace_mismatches(numerics: Numerics, manifest: Manifest) -> Iterator[str]:
+    theirs = manifest.numerics
+    if theirs.precision != numerics.precision:
+        yield f"it is about {numerics.precision}, the trace was recorded in {theirs.precision}"
+    if (theirs.tf32, theirs.tf32_convolution) != (numerics.tf32, numerics.tf32_convolution):
+        yield "the trace was recorded with other TF32 settings"
+    if manifest.checkpoint_every != 1:
+        yield f"it is about single steps, the trace keeps every {manifest.checkpoint_every}th State"
 
 
 def _what(spec: TaskSpec) -> tuple[str, dict[str, Any]]:

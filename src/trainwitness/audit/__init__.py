@@ -1,0 +1,1 @@
+"""The questions users ask, composed from the rooms above."""

@@ -1,0 +1,116 @@
+"""forgery_margin: how much larger the best forgery's error is than what the verifier allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainwitness.core.forgery import Forgery
+from trainwitness.core.seeds import derive
+from trainwitness.core.verdict import Property
+from trainwitness.forging.forge import attack, step_problem
+from trainwitness.trace.reader import Trace
+from trainwitness.training.stepper import Stepper
+
+STATED_MARGIN = 1.0
+"""Orders of magnitude below which the property is refuted."""
+ATTACKS = ("swap-search", "matching-pursuit", "neighbour")
+
+
+@dataclass(frozen=True)
+class StepMargin:
+    """One attacked step: log10 of the smallest error any attack reached over the threshold, at fraction 1 and 1/b."""
+
+    step: int
+    whole: float
+    single: float
+    best_whole: Forgery
+    best_single: Forgery
+
+
+@dataclass(frozen=True)
+class ForgeryMargin:
+    """The smallest margins over the attacked steps."""
+
+    threshold: float
+    steps: list[StepMargin]
+
+    @property
+    def whole(self) -> float:
+        return min(step.whole for step in self.steps)
+
+    @property
+    def single(self) -> float:
+        return min(step.single for step in self.steps)
+
+    def as_property(self) -> Property:
+        """Established above the stated margin; below it an ACCEPT does not establish the data."""
+        least = min(self.whole, self.single)
+        found = (
+            f"attacks on {len(self.steps)} steps came within 10^{self.whole:.1f} (whole batch) and "
+            f"10^{self.single:.1f} (one example) of the threshold {self.threshold:.1e}"
+        )
+        free = sum(step.best_single.duplicates > 0 for step in self.steps)
+        if free:
+            found += f"; in {free} steps a duplicate row made an honest swap free"
+        if least < STATED_MARGIN:
+            return Property(standing="refuted", why=f"{found}: an ACCEPT does not establish which data was used")
+        return Property(standing="established", why=f"{found}; stronger attacks may exist")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "threshold": self.threshold,
+            "whole": self.whole,
+            "single": self.single,
+            "steps": [
+                {"step": s.step, "whole": s.whole, "single": s.single}
+                | {"error_whole": s.best_whole.error, "attack_whole": s.best_whole.attack}
+                | {"error_single": s.best_single.error, "attack_single": s.best_single.attack}
+                | {"duplicates": s.best_single.duplicates, "update": s.best_whole.update}
+                for s in self.steps
+            ],
+        }
+
+
+def forgery_margin(
+    trace: Trace,
+    stepper: Stepper,
+    threshold: float,
+    *,
+    steps: Sequence[int] | None = None,
+    attacks: Sequence[str] = ATTACKS,
+    pool_size: int = 1000,
+    on_step: Callable[[StepMargin], None] | None = None,
+) -> ForgeryMargin:
+    """Attacks some steps (default: first, middle, last) with every attack, all examples and one example replaced."""
+    chosen = sorted({0, trace.steps // 2, trace.steps - 1}) if steps is None else list(steps)
+    found = []
+    for step in chosen:
+        whole = _best(trace, stepper, step, attacks, pool_size, fraction=1.0)
+        single = _best(trace, stepper, step, attacks, pool_size, fraction=1e-9)
+        margin = StepMargin(step, _orders(whole.error, threshold), _orders(single.error, threshold), whole, single)
+        found.append(margin)
+        if on_step:
+            on_step(margin)
+    return ForgeryMargin(threshold, found)
+
+
+def _best(
+    trace: Trace, stepper: Stepper, step: int, attacks: Sequence[str], pool_size: int, fraction: float
+) -> Forgery:
+    forgeries = []
+    for name in attacks:
+        problem = step_problem(
+            trace, stepper, step, fraction=fraction, pool_size=pool_size, seed=derive(0, "margin", name)
+        )
+        forgery = attack(problem, name)
+        if not forgery.problems:
+            forgeries.append(forgery)
+    return min(forgeries, key=lambda forgery: forgery.error)
+
+
+def _orders(error: float, threshold: float) -> float:
+    return math.log10(max(error, 1e-300) / max(threshold, 1e-300))

@@ -1,0 +1,29 @@
+"""verify + red team: a verdict that knows how near the attacks come."""
+
+from __future__ import annotations
+
+from trainwitness.audit.margin import ForgeryMargin, forgery_margin
+from trainwitness.core.errors import UsageError
+from trainwitness.core.verdict import Verdict
+from trainwitness.tasks.task import Task
+from trainwitness.trace.reader import Trace
+from trainwitness.training.stepper import Stepper
+from trainwitness.verification.verify import numerics_for
+
+
+def with_red_team(
+    verdict: Verdict, trace: Trace, task: Task, *, pool_size: int = 1000, steps: list[int] | None = None
+) -> tuple[Verdict, ForgeryMargin]:
+    """The verdict with the property `forgery_margin`.
+
+    A margin that is refuted leaves the answer alone (the trace is as it was) but an ACCEPT then says that it does not
+    establish the data.
+    """
+    if verdict.threshold is None or verdict.threshold.value == 0:
+        raise UsageError("a red team needs a threshold above 0", hint="give --threshold EPS or --calibration FILE")
+    stepper = Stepper(task, numerics_for(trace.manifest, None))
+    margin = forgery_margin(trace, stepper, verdict.threshold.value, steps=steps, pool_size=pool_size)
+    found = margin.as_property()
+    reasons = [*verdict.reasons, f"forgery_margin: {found.why}"] if found.standing == "refuted" else verdict.reasons
+    properties = {**verdict.properties, "forgery_margin": found}
+    return verdict.model_copy(update={"properties": properties, "reasons": list(reasons)}), margin

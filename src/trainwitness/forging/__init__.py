@@ -1,0 +1,1 @@
+"""COULD it be a lie: one file per attack, and the forging game."""

@@ -1,0 +1,129 @@
+"""forge: run an attack on a step of a trace, and say how far it gets by computing the step again."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainwitness.core.batch import Batch
+from trainwitness.core.errors import UsageError
+from trainwitness.core.forgery import Cost, Forgery
+from trainwitness.core.seeds import derive, permutation
+from trainwitness.forging.forger import DEFAULT, Choice, find
+from trainwitness.forging.problem import Problem, make_problem
+from trainwitness.trace.format import StepRecord
+from trainwitness.trace.reader import Segment, Trace
+from trainwitness.trace.rewrite import rewrite
+from trainwitness.training.stepper import Stepper
+from trainwitness.verification.distance import update_size
+from trainwitness.verification.rows import row_problems
+
+
+def attack(problem: Problem, name: str = DEFAULT, **settings: Any) -> Forgery:
+    """Runs one attack; the error is that of the step function, whatever the attack believes."""
+    started = time.perf_counter()
+    problem = replace(problem, started=started)
+    choice: Choice = find(name).forge(problem, **settings)
+    seconds = time.perf_counter() - started
+    error = problem.error(choice.batch) if choice.real is None else _real_error(problem, choice)
+    return Forgery(
+        attack=name,
+        step=problem.batch.step,
+        batch=choice.batch,
+        replaced=problem.positions,
+        error=error,
+        update=update_size(problem.before, problem.after),
+        cost=Cost(seconds, choice.gradients, choice.candidates),
+        problems=tuple(_problems(problem, choice)),
+        duplicates=_duplicates(problem, choice.batch),
+    )
+
+
+def _real_error(problem: Problem, choice: Choice) -> float:
+    """The error of inputs that are no rows of the data set: a data set of just this batch, in real numbers."""
+    task = problem.stepper.task
+    assert choice.real is not None
+    rows = [row for micro in choice.batch.rows for row in micro]
+    data = replace(task.dataset, inputs=choice.real.astype(np.float32), labels=task.dataset.labels[rows])
+    stepper = Stepper(replace(task, dataset=data), problem.stepper.numerics)
+    first, micros = 0, []
+    for micro in choice.batch.rows:
+        micros.append(tuple(range(first, first + len(micro))))
+        first += len(micro)
+    return replace(problem, stepper=stepper).error(replace(choice.batch, rows=tuple(micros), carried={}))
+
+
+def _problems(problem: Problem, choice: Choice) -> Iterator[str]:
+    dataset = problem.stepper.task.dataset
+    if choice.real is not None:
+        yield "outside the domain: the inputs are not whole numbers"
+        return
+    if sorted(contents(choice.batch, dataset)) == sorted(contents(problem.batch, dataset)):
+        yield "the same batch"
+    yield from row_problems(choice.batch, dataset)
+
+
+def contents(batch: Batch, dataset: Any) -> list[bytes]:
+    """The rows of a batch as they are used, by position."""
+    rows = [row for micro in batch.rows for row in micro]
+    return [batch.carried.get(k) or dataset.row(row) for k, row in enumerate(rows)]
+
+
+def _duplicates(problem: Problem, batch: Batch) -> int:
+    dataset = problem.stepper.task.dataset
+    mine, theirs = (contents(b, dataset) for b in (problem.batch, batch))
+    gone = {mine[k] for k in problem.positions}
+    return sum(theirs[k] in gone for k in problem.positions)
+
+
+def step_problem(
+    trace: Trace,
+    stepper: Stepper,
+    step: int,
+    *,
+    removed: Sequence[int] = (),
+    fraction: float | None = None,
+    seed: int = 0,
+    **settings: Any,
+) -> Problem:
+    """The problem of forging one step of a trace: without `removed` rows, or a `fraction` of its examples."""
+    if not 0 <= step < trace.steps:
+        raise UsageError(f"step {step}: the trace has steps 0 to {trace.steps - 1}")
+    segment: Segment = next(iter(trace.segments(step, step + 1)))
+    if len(segment.records) != 1:
+        raise UsageError("the trace does not keep every State", hint="forge traces with --checkpoint-every 1")
+    batch, positions = segment.batches[0], ()
+    if fraction is not None:
+        if not 0 < fraction <= 1:
+            raise UsageError(f"a forging fraction of {fraction}", hint="choose one above 0 and at most 1")
+        count = max(1, round(fraction * batch.size))
+        positions = tuple(permutation(derive(seed, "fraction", step), batch.size)[:count].tolist())
+    return make_problem(
+        stepper, segment.before, segment.after, batch, removed=removed, positions=positions, seed=seed, **settings
+    )
+
+
+def steps_with(trace: Trace, rows: Sequence[int]) -> list[int]:
+    """The steps whose batches have any of the rows."""
+    wanted = set(rows)
+    return [frame.record.step for frame in trace.frames() if any(wanted & set(m) for m in frame.record.rows)]
+
+
+def write_forged(trace: Trace, folder: Path, forgeries: Sequence[Forgery]) -> None:
+    """A copy of the trace that claims the forged batches, with every digest fitting."""
+    by_step = {forgery.step: forgery.batch for forgery in forgeries}
+
+    def edit(record: StepRecord) -> StepRecord:
+        batch = by_step.get(record.step)
+        if batch is None:
+            return record
+        carried = {str(k): base64.b64encode(row).decode() for k, row in sorted(batch.carried.items())}
+        return record.model_copy(update={"rows": [list(micro) for micro in batch.rows], "carried": carried})
+
+    rewrite(trace, folder, edit)

@@ -1,0 +1,49 @@
+"""Forger: an attack by name."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Protocol
+
+from trainwitness.core.batch import Batch
+from trainwitness.core.errors import UsageError
+from trainwitness.forging.problem import Problem
+from trainwitness.tasks.domain import Array
+
+FORGERS: dict[str, str] = {
+    "swap-search": "exchange the example that lowers the error most, until none does",
+    "matching-pursuit": "add the example that fits what is still missing best, then exchange",
+    "greedy": "best of M random batches, one backward pass each (Thudi et al.)",
+    "efficient-greedy": "best of M random batches, scored from single gradients (Kong et al.)",
+    "neighbour": "the nearest example of the same class (Zhang et al.)",
+    "optimise": "gradient descent on the inputs, then onto the domain (workshop paper)",
+}
+"""Name to what the attack does; the module has the same name. The first is the default."""
+DEFAULT = next(iter(FORGERS))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What an attack proposes: a batch, and what it took to find."""
+
+    batch: Batch
+    gradients: int
+    candidates: int
+    real: Array | None = None
+    """Inputs of the whole batch that are no rows of the data set, if the attack left the domain."""
+
+
+class Forger(Protocol):
+    """A module of this folder."""
+
+    def forge(self, problem: Problem) -> Choice:
+        """Another batch for the problem's step, within its time."""
+        ...
+
+
+def find(name: str) -> Forger:
+    """An attack by name."""
+    if name not in FORGERS:
+        raise UsageError(f"unknown attack {name!r}", hint=f"attacks: {', '.join(FORGERS)}")
+    return importlib.import_module(f"trainwitness.forging.{name.replace('-', '_')}")

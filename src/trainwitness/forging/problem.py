@@ -1,0 +1,149 @@
+"""Problem: what an attack is asked for, and the arithmetic that all of them share."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+
+from trainwitness.core.batch import Batch
+from trainwitness.core.errors import UsageError
+from trainwitness.core.seeds import derive, permutation
+from trainwitness.core.state import State
+from trainwitness.training.per_example import BUDGET, PerExample
+from trainwitness.training.stepper import Stepper
+
+SKETCH = 4096
+"""Width of the gradients' sketch that candidates are searched with; squared distances are off by about 2%."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Replace the examples at `positions` of a batch by rows of `pool`, so that the step stays the same.
+
+    Per-example gradients add up, so the kept examples cancel: wanted are rows whose gradients sum to those of the
+    examples that go. The pool has no removed row and none that the batch keeps.
+    """
+
+    stepper: Stepper
+    before: State
+    after: State
+    batch: Batch
+    positions: tuple[int, ...]
+    pool: tuple[int, ...]
+    seed: int = 0
+    seconds: float = 60.0
+    """Time budget of the attack."""
+    budget: int = BUDGET
+    """Bytes of gradients at a time."""
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def rows(self) -> list[int]:
+        """The batch's rows, through all micro-batches."""
+        return [row for micro in self.batch.rows for row in micro]
+
+    @property
+    def leaving(self) -> list[int]:
+        """The rows to be replaced."""
+        rows = self.rows
+        return [rows[k] for k in self.positions]
+
+    @property
+    def late(self) -> bool:
+        """Whether the time budget is spent."""
+        return time.perf_counter() - self.started > self.seconds
+
+    def gradients(self) -> PerExample:
+        """Per-example gradients at the State before the step."""
+        return PerExample(self.stepper, self.before, budget=self.budget)
+
+    def batch_with(self, rows: Sequence[int]) -> Batch:
+        """The batch with `rows` at the positions."""
+        flat = self.rows
+        for position, row in zip(self.positions, rows, strict=True):
+            flat[position] = int(row)
+        micros, first = [], 0
+        for micro in self.batch.rows:
+            micros.append(tuple(flat[first : first + len(micro)]))
+            first += len(micro)
+        return replace(self.batch, rows=tuple(micros))
+
+    def error(self, batch: Batch) -> float:
+        """l2 between the stored parameters and g(before, batch)."""
+        computed = self.stepper(self.before, batch)
+        total: float = sum(
+            float((tensor.double() - self.after.tensors[f"param/{name}"].double()).square().sum())
+            for name, tensor in computed.part("param").items()
+        )
+        return math.sqrt(total)
+
+
+def make_problem(
+    stepper: Stepper,
+    before: State,
+    after: State,
+    batch: Batch,
+    *,
+    removed: Sequence[int] = (),
+    positions: Sequence[int] = (),
+    pool_size: int = 2000,
+    seed: int = 0,
+    seconds: float = 60.0,
+    budget: int = BUDGET,
+) -> Problem:
+    """The problem of forging one step without the rows in `removed`, or with the examples at `positions` replaced."""
+    flat = [row for micro in batch.rows for row in micro]
+    count = len(stepper.task.dataset)
+    outside = [row for row in removed if not 0 <= row < count]
+    if outside:
+        raise UsageError(f"row {outside[0]} is not in the data set of {count} rows")
+    chosen = tuple(sorted({*positions, *(k for k, row in enumerate(flat) if row in set(removed))}))
+    if not chosen:
+        raise UsageError(f"step {batch.step} has none of the rows to remove", hint="nothing is to be forged there")
+    kept = {row for k, row in enumerate(flat) if k not in set(chosen)}
+    gone = set(removed) | {flat[k] for k in chosen}
+    order = permutation(derive(seed, "pool", batch.step), count)
+    free = [int(row) for row in order if int(row) not in gone and int(row) not in kept]
+    if len(free) < len(chosen):
+        raise UsageError(
+            f"{len(chosen)} examples are to be replaced, {len(free)} rows are left to replace them",
+            hint="remove fewer examples",
+        )
+    if pool_size < len(chosen):
+        raise UsageError(f"a pool of {pool_size} rows for {len(chosen)} examples", hint="take a larger pool")
+    return Problem(
+        stepper, before, after, batch, chosen, tuple(free[:pool_size]), seed=seed, seconds=seconds, budget=budget
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """The pool's gradients and the sum that is wanted, folded to a few thousand numbers each, in float64."""
+
+    pool: torch.Tensor
+    wanted: torch.Tensor
+    computed: int
+
+    @classmethod
+    def of(cls, problem: Problem, width: int = SKETCH) -> Sketch:
+        """Computes the gradients of the pool and of the examples that go."""
+        gradients = problem.gradients()
+        both = gradients.sketch([*problem.leaving, *problem.pool], width, derive(problem.seed, "sketch"))
+        leaving = len(problem.leaving)
+        return cls(both[leaving:], both[:leaving].sum(0), gradients.computed)
+
+    def distance(self, choice: Sequence[int]) -> float:
+        """Estimated l2 between the chosen rows' gradient sum and the wanted one."""
+        return float((self.pool[list(choice)].sum(0) - self.wanted).norm())
+
+
+def random_choice(problem: Problem, number: int) -> np.ndarray:
+    """Positions in the pool of one random candidate."""
+    return permutation(derive(problem.seed, "candidate", problem.batch.step, number), len(problem.pool))[
+        : len(problem.positions)
+    ]

@@ -1,0 +1,104 @@
+"""Gradients of single examples, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import nn
+
+from trainwitness.core.errors import UsageError
+from trainwitness.core.seeds import random_bits
+from trainwitness.core.state import State
+from trainwitness.training.apply_numerics import applied
+from trainwitness.training.stepper import Stepper, fetch
+
+BUDGET = 2 << 30
+"""Bytes that gradients may take at a time, unless told otherwise."""
+
+
+class PerExample:
+    """Per-example gradients of the training loss at one State, by `torch.func`.
+
+    Nothing here holds more than `budget` bytes of gradients: larger matrices come in pieces, as a sketch of fixed
+    width, or as the Gram matrix. `computed` counts the gradients.
+    """
+
+    def __init__(self, stepper: Stepper, state: State, *, budget: int = BUDGET) -> None:
+        self._stepper, self._budget, self.computed = stepper, budget, 0
+        model = stepper.live.model
+        if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
+            raise UsageError(
+                "with batch norm an example has no gradient of its own",
+                hint="attacks that score single examples need a model without it",
+            )
+        self._parameters = {
+            name: state.tensors[f"param/{name}"].to(stepper.device, stepper.dtype)
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad
+        }
+        self._sizes = {name: tensor.numel() for name, tensor in self._parameters.items()}
+        self.width = sum(self._sizes.values())
+        self._gradient = torch.func.vmap(torch.func.grad(self._loss), in_dims=(None, 0, 0), randomness="different")
+
+    def _loss(self, parameters: dict[str, torch.Tensor], one: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        output = torch.func.functional_call(self._stepper.live.model, parameters, (one.unsqueeze(0),))
+        return self._stepper.task.loss(output, label.unsqueeze(0))
+
+    def pieces(self, rows: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
+        """(first position, gradients) for consecutive rows, as many at a time as a quarter of the budget holds."""
+        at_once = int(max(1, min(256, self._budget // 4 // (self.width * self._stepper.dtype.itemsize))))
+        for first in range(0, len(rows), at_once):
+            yield first, self._flat(rows[first : first + at_once])
+
+    def _flat(self, rows: Sequence[int]) -> torch.Tensor:
+        stepper = self._stepper
+        inputs, labels = fetch(stepper.task.dataset, rows, stepper.device, stepper.dtype)
+        with applied(stepper.numerics):
+            found = self._gradient(self._parameters, inputs, labels)
+        self.computed += len(rows)
+        return torch.cat([found[name].reshape(len(rows), -1) for name in self._parameters], dim=1)
+
+    def total(self, rows: Sequence[int]) -> torch.Tensor:
+        """The sum of the rows' gradients, in float64."""
+        total = torch.zeros(self.width, dtype=torch.float64, device=self._stepper.device)
+        for _, gradients in self.pieces(rows):
+            total += gradients.sum(0, dtype=torch.float64)
+        return total
+
+    def matrix(self, rows: Sequence[int]) -> torch.Tensor:
+        """All gradients, one per line; refused if they are more than the budget."""
+        needed = len(rows) * self.width * self._stepper.dtype.itemsize
+        if needed > self._budget:
+            raise UsageError(f"{needed:,} bytes of gradients, the budget is {self._budget:,}", hint="use a sketch")
+        return torch.cat([gradients for _, gradients in self.pieces(rows)])
+
+    def sketch(self, rows: Sequence[int], width: int, seed: int) -> torch.Tensor:
+        """The gradients folded to `width` numbers each, with random signs: inner products are kept on average.
+
+        The relative error of a squared distance is about sqrt(2 / width). A width of at least the gradient's own
+        gives the gradients themselves.
+        """
+        if width >= self.width:
+            return torch.cat([g.double() for _, g in self.pieces(rows)])
+        signs = _signs(seed, self.width).to(self._stepper.device, self._stepper.dtype)
+        out = torch.empty(len(rows), width, dtype=torch.float64, device=self._stepper.device)
+        for first, gradients in self.pieces(rows):
+            signed = nn.functional.pad(gradients * signs, (0, -self.width % width))
+            out[first : first + len(gradients)] = signed.view(len(gradients), -1, width).sum(1, dtype=torch.float64)
+        return out
+
+    def gram(self, rows: Sequence[int]) -> torch.Tensor:
+        """Inner products of all pairs, in float64; where the gradients exceed the budget they are computed again."""
+        columns = int(max(1, min(self.width, self._budget // 2 // (8 * len(rows)))))
+        out = torch.zeros(len(rows), len(rows), dtype=torch.float64, device=self._stepper.device)
+        for start in range(0, self.width, columns):
+            block = torch.cat([g[:, start : start + columns].double() for _, g in self.pieces(rows)])
+            out += block @ block.T
+        return out
+
+
+def _signs(seed: int, count: int) -> torch.Tensor:
+    bits = np.unpackbits(random_bits(seed, -(-count // 64)).view(np.uint8))[:count]
+    return torch.from_numpy(bits.astype(np.int8) * 2 - 1)
