@@ -21,6 +21,10 @@ EXPERIMENTS: dict[str, tuple[str, str]] = {
     "hardware": ("paper 000, Table 3; workshop Table 3", "recorded on one device, verified on another"),
     "shuffle": ("workshop Fig. 4", "logistic regression with its batches in another order"),
     "false-rejection": ("beyond the papers", "how often threshold policies reject honest traces"),
+    "forging-fraction": ("paper 000, Fig. 3 and 14", "forging error by fraction and batch size"),
+    "forging-stages": ("paper 000, Fig. 5-10; workshop Table 1", "forging error over training, and the margins"),
+    "forging-loss": ("paper 000, Fig. 4 and 11", "what the error of forging one example follows"),
+    "optimisation": ("workshop Fig. 2", "forging by gradient descent on the inputs"),
     "accuracy": ("paper 000, Table 5", "accuracy of the trained models and its spread"),
 }
 """Name to what it reproduces and what it is about; the module has the same name."""
