@@ -21,6 +21,8 @@ _ALIKE = 10.0
 """Sources whose typical error is this much smaller than the noisiest one's are left out: they would thin the tail."""
 _JUMP = 4.0
 """An error this many times the median is a jump."""
+_MOST = 10.0
+"""A quantile further out than this many times the largest error is a fit to too few or too different errors."""
 _MIN_TAIL = 0.05
 """The least spread of the tail in units of log error, so that a handful of equal values promises nothing."""
 
@@ -50,7 +52,10 @@ class Extreme:
         )
 
     def _part(self, part: Part) -> float:
-        return tail_quantile(smooth(noisiest(self.calibration.errors(part).values())), self.rate / TRACE_STEPS)
+        errors = noisiest(self.calibration.errors(part).values())
+        if jump_cap(self.calibration) is not None:
+            errors = smooth(errors)
+        return tail_quantile(errors, self.rate / TRACE_STEPS)
 
 
 def smooth(errors: Array) -> Array:
@@ -82,4 +87,5 @@ def tail_quantile(errors: Array, probability: float) -> float:
     excess = logs[logs > start] - start
     share = max(len(excess), 1) / len(logs)
     scale = max(float(excess.mean()) if len(excess) else 0.0, _MIN_TAIL)
-    return max(math.exp(start + scale * math.log(share / probability)), float(errors.max()))
+    largest = float(errors.max())
+    return min(max(math.exp(start + scale * math.log(share / probability)), largest), _MOST * largest)
