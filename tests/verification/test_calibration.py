@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ from trainwitness import (
 )
 from trainwitness.core.errors import StorageError, TraceDamaged, TraceMismatch, UsageError
 from trainwitness.core.result import Result
+from trainwitness.core.seeds import derive, permutation
 from trainwitness.verification.calibration import Calibration, _stages
-from trainwitness.verification.noise import SOURCES, Probe, Variation
+from trainwitness.verification.noise import SOURCES, variations
 
 
 @pytest.fixture(scope="module")
@@ -54,28 +56,58 @@ def test_every_source_of_this_machine_is_reported(lenet: Calibration) -> None:
 
 
 def test_an_error_of_another_order_equals_an_independent_computation() -> None:
-    """The step with its rows shuffled, in numpy's float32 and the formula, is as far as the calibration says."""
+    """The same permutation, with PyTorch's own loop instead of ours."""
     task = tiny_task()
-    found = calibrate(task, steps=1, repeats=1, only="order")
-    stepper = Stepper(task)
-    start = stepper.state()
-    batch = task.schedule.batch(0)
-    straight = stepper(start, batch)
-    probe = Probe(task, Variation("order", Numerics(), order=next(iter([found.samples[0].step]))))
-    probe.start(start)
-    shuffled = probe.follow(start, [batch])
-    assert shuffled.tensors.keys() == straight.tensors.keys()
-    gap = sum(float((shuffled.tensors[n].double() - t.double()).square().sum()) for n, t in straight.tensors.items())
-    assert gap**0.5 < 1e-7
-    assert found.samples[0].l2 < 1e-7
+    found = calibrate(task, steps=3, repeats=1, only="order")
+    stepper, variation = Stepper(task), next(variations(task, Numerics(), 1, "order"))[0]
+    assert variation.order is not None
+    for step, sample in enumerate(found.samples):
+        start, batch = stepper.state(), task.schedule.batch(step)
+        stepper.run(batch)
+        order = permutation(derive(variation.order, step, 0), 8)
+        model = nn.Linear(4, 3)
+        model.load_state_dict(start.part("param"))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        inputs, labels = task.dataset.fetch(np.array(batch.rows[0])[order].tolist())
+        nn.functional.cross_entropy(model(inputs.float() / 255), labels).backward()
+        optimizer.step()
+        gap = sum(
+            float((p.detach().double() - stepper.state().tensors[f"param/{n}"].double()).square().sum())
+            for n, p in model.named_parameters()
+        )
+        assert sample.l2 == pytest.approx(gap**0.5, rel=1e-6)
+        variation = next(itertools.islice(variations(task, Numerics(), 1, "order"), step + 1, None))[0]
+    assert any(sample.l2 > 0 for sample in found.samples)
 
 
-@pytest.mark.parametrize("changes", [MOMENTUM, ADAM, NORMED], ids=["momentum", "adam", "norm"])
-def test_optimiser_state_and_buffers_have_scales_of_their_own(changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize("changes", [MOMENTUM, ADAM], ids=["momentum", "adam"])
+def test_optimiser_state_has_a_scale_of_its_own(changes: dict[str, Any]) -> None:
     found = calibrate(tiny_task(**changes), steps=10, repeats=8)
-    part = "buffers" if changes is NORMED else "optimizer"
-    if changes is not NORMED:  # dropout depends on the place in the batch, so NORMED's order is no benign noise
-        assert 0 < max(getattr(s, part) for s in found.samples if s.source == "order") < 1e-3
+    assert 0 < max(s.optimizer for s in found.samples if s.source == "order") < 1e-3
+
+
+def test_buffers_have_a_scale_of_their_own() -> None:
+    model = lambda: nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3))  # noqa: E731
+    found = calibrate(tiny_task(model=model, initialisation="torch"), steps=10, repeats=8)
+    assert 0 < max(s.buffers for s in found.samples if s.source == "order") < 1e-3
+
+
+def test_what_changes_the_step_itself_is_no_benign_noise() -> None:
+    """Dropout masks belong to places in the batch, so another order is another step; it must not widen thresholds."""
+    found = calibrate(tiny_task(**NORMED), steps=10)
+    assert "order" in found.unavailable
+    assert "order" not in found.sources
+    assert found.eps_repr < 1e-5
+
+
+def test_float64_has_its_own_last_bits() -> None:
+    found = calibrate(tiny_task(), numerics=Numerics(precision="float64"), steps=5)
+    assert found.eps_repr < 1e-14
+
+
+def test_a_diverged_training_is_said() -> None:
+    with pytest.raises(UsageError, match="diverged"):
+        calibrate(build_task(TaskSpec(name="mlp-digits", options={"learning_rate": 1e30})), steps=5)
 
 
 def test_stages_are_spread_over_the_training() -> None:
@@ -136,7 +168,8 @@ def test_honest_traces_of_other_threads_and_seeds_are_accepted(lenet: Calibratio
         assert verdict.max_l2 > 0
         assert verdict.threshold is not None
         assert verdict.threshold.false_rejection is not None
-        assert verdict.threshold.false_rejection.held_out == sum(s.source != "tf32" for s in lenet.samples)
+        assert verdict.threshold.false_rejection.held_out > 0
+        assert verdict.threshold.false_rejection.steps == 1000
 
 
 def test_a_calibration_for_something_else_is_refused(lenet: Calibration, tmp_path: Path) -> None:
@@ -172,7 +205,7 @@ def test_a_task_that_depends_on_the_place_in_the_batch_still_calibrates() -> Non
             return self.linear(inputs) * torch.arange(1, len(inputs) + 1)[:, None]
 
     found = calibrate(tiny_task(model=Placed, initialisation="torch"), steps=2)
-    assert found.sources["order"].all.largest > 1e-3  # and the report shows it
+    assert "order" in found.unavailable
 
 
 def test_bad_input() -> None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from trainwitness.tasks.task import TaskSpec
     from trainwitness.verification.calibration import Calibration
 
+LONGEST = 1000
+"""Of a longer trace, the first steps are calibrated on unless told otherwise."""
+
 
 def calibrate(
     subject: Annotated[
@@ -25,7 +28,7 @@ def calibrate(
     steps: Annotated[int, typer.Option(min=1, help="Sampled steps.")] = 50,
     horizon: Annotated[
         int | None,
-        typer.Option(min=1, help="Steps to train; the sampled ones are spread over them (default: --steps)."),
+        typer.Option(min=1, help="Steps to train; the sampled ones are spread over them."),
     ] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Examples per step.")] = None,
     lr: Annotated[float | None, typer.Option(min=0, help="Learning rate.")] = None,
@@ -50,11 +53,14 @@ def calibrate(
     from trainwitness.verification.calibration import calibrate as calibrate_task
 
     output = Output(json)
-    spec, numerics = _subject(subject, task_spec(subject, option, batch_size=batch_size, learning_rate=lr, seed=seed))
+    spec, numerics, length = _subject(
+        subject, task_spec(subject, option, batch_size=batch_size, learning_rate=lr, seed=seed)
+    )
     given = {"precision": precision, "device": device, "threads": threads}
     with wrong_options():
         chosen = numerics.model_validate(numerics.model_dump() | {k: v for k, v in given.items() if v is not None})
-    with output.progress(f"calibrating {spec.name}", horizon or steps) as advance:
+    horizon = max(steps, min(length, LONGEST)) if horizon is None else horizon
+    with output.progress(f"calibrating {spec.name}", horizon) as advance:
         found = calibrate_task(
             build_task(spec, data=data),
             numerics=chosen,
@@ -71,8 +77,8 @@ def calibrate(
     return 0
 
 
-def _subject(subject: str, spec: TaskSpec) -> tuple[TaskSpec, Numerics]:
-    """The task to calibrate and the Numerics to start from, if the subject is a trace as that says."""
+def _subject(subject: str, spec: TaskSpec) -> tuple[TaskSpec, Numerics, int]:
+    """The task to calibrate, the Numerics to start from, and how long a trace is, if the subject is one."""
     from trainwitness.core.errors import UsageError
     from trainwitness.core.numerics import Numerics
     from trainwitness.core.seeds import derive
@@ -80,7 +86,7 @@ def _subject(subject: str, spec: TaskSpec) -> tuple[TaskSpec, Numerics]:
     from trainwitness.verification.verify import numerics_for
 
     if not Path(subject).exists():
-        return spec, Numerics()
+        return spec, Numerics(), 0
     trace = Trace.open(subject)
     stated = trace.manifest.task
     if stated is None or ":" in stated.name:
@@ -92,6 +98,7 @@ def _subject(subject: str, spec: TaskSpec) -> tuple[TaskSpec, Numerics]:
     return (
         stated.model_copy(update={"options": stated.options | own_seed | spec.options}),
         numerics_for(trace.manifest, None),
+        trace.steps,
     )
 
 

@@ -141,13 +141,13 @@ def say_threshold(output: Output, verdict: Verdict) -> None:
         output.say("how often it rejects an honest trace is not known")
         return
     if rejection.stated is not None:
-        output.say(f"made to reject {rejection.stated:.2%} of honest 1,000-step traces")
+        output.say(f"made to reject {rejection.stated:.2%} of honest traces of {rejection.steps:,} steps")
     ties = "" if threshold.jumps is None else ", near ties included"
     output.say(f"{rejection.held_out_above} of {rejection.held_out} held-out honest errors are above it{ties}")
-    jumped = [e for e in verdict.steps if e.limit is not None and threshold.value < e.l2 <= e.limit]
+    jumped = [error for error in verdict.steps if error.rest_of_jump is not None]
     if jumped:
-        largest = max(error.l2 for error in jumped)
-        output.say(f"{len(jumped)} steps above it pass, up to {largest:.2e}: near ties in the step explain them")
+        largest, rest = max(e.l2 for e in jumped), max(e.rest_of_jump or 0.0 for e in jumped)
+        output.say(f"{len(jumped)} steps above it pass, up to {largest:.2e}: near ties explain them up to {rest:.2e}")
 
 
 def _range(text: str | None, steps: int) -> tuple[int, int]:

@@ -28,13 +28,14 @@ PROPERTIES: dict[PropertyName, str] = {
 class FalseRejection(BaseModel):
     """How often a threshold rejects the honest.
 
-    `stated`: the share of honest traces of 1,000 steps it was made for, if it was. `held_out` honest errors were
+    `stated`: the share of honest traces of `steps` steps it was made for, if it was. `held_out` honest errors were
     judged by thresholds fitted without their stage of training; `held_out_above` of them were above, jumps included.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     stated: float | None
+    steps: int
     held_out: int
     held_out_above: int
 
@@ -74,14 +75,19 @@ class Judge:
         if threshold is not None:
             share = max(_SHARES[precision] for precision in precisions) if threshold.value else 0.0
             self._buffers = share if threshold.buffers is None else threshold.buffers
-            self._optimizer = share if threshold.optimizer is None else threshold.optimizer
+            # The trace's optimiser state is compared and never used, so jumps of gradients in it need no explaining.
+            self._optimizer = max(share, threshold.optimizer or 0.0)
 
     def __call__(self, error: StepError) -> bool:
         if self.threshold is None or error.problems:
             return error.exact
-        cap = max(self.threshold.value, self.threshold.jumps or 0.0)
-        limit = self.threshold.value if error.limit is None else min(error.limit, cap)
-        return error.l2 <= limit and error.buffers <= self._buffers and error.optimizer <= self._optimizer
+        l2 = error.l2 if error.rest_of_jump is None else error.rest_of_jump
+        return l2 <= self.limit(error) and error.buffers <= self._buffers and error.optimizer <= self._optimizer
+
+    def limit(self, error: StepError) -> float:
+        """What l2 is judged by in one step."""
+        value = 0.0 if self.threshold is None else self.threshold.value
+        return value if error.limit is None else min(error.limit, value)
 
 
 class Property(BaseModel):
@@ -115,7 +121,9 @@ class StepError(BaseModel):
     problems: list[str] = Field(default_factory=list)
     """What is wrong with this step besides its errors: rows outside the data set, counters that do not count."""
     limit: float | None = None
-    """This step's own limit on l2, where it has one: an adaptive threshold, or a jump that near ties explain."""
+    """This step's own limit on l2, where the threshold is adaptive."""
+    rest_of_jump: float | None = None
+    """Where near ties explain the step: the part of l2 that they do not."""
     exact: bool = False
     """The same tensors with the same bits."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from trainwitness.core.environment import Environment, current_environment
 from trainwitness.core.errors import StorageError, TraceDamaged, UsageError
 from trainwitness.core.numerics import Numerics
+from trainwitness.core.verdict import MAX_SHARE
 from trainwitness.tasks.registry import full_options
 from trainwitness.tasks.task import Task, TaskSpec
 from trainwitness.trace.format import Manifest
@@ -161,6 +163,8 @@ class _Run:
             self.stepper.run(batch)
             after = self.stepper.live.view()
             update = update_size(state, after)
+            if not math.isfinite(update):
+                raise UsageError(f"the training diverged in step {step}", hint="choose a smaller learning rate")
             for probe in beside:
                 if step - first < max(1, round(count * probe.variation.share)):
                     self._compare(probe, state, after, batch, update)
@@ -188,6 +192,10 @@ class _Run:
                 f"honest recomputations differ in more than rounding ({source}): {found.problems[0]}",
                 hint="does the task draw random numbers outside PyTorch, or depend on the order of rows?",
             )
+        if update and found.l2 > MAX_SHARE * update:
+            self.probes.unavailable[source] = "changes the step by more than rounding does (random numbers, places)"
+            self.samples = [sample for sample in self.samples if sample.source != source]
+            return
         self.samples.append(Sample(self.stage, batch.step, source, found.l2, found.buffers, found.optimizer, update))
 
     def result(self, steps: int, horizon: int, stages: list[tuple[int, int]], seconds: float) -> Calibration:
@@ -287,5 +295,5 @@ def _what(spec: TaskSpec) -> tuple[str, dict[str, Any]]:
 
 def _described(spec: TaskSpec | None) -> str:
     if spec is None:
-        return "a task without a name"
+        return "a task without a name, which cannot be recognised (name it as package.module:function)"
     return spec.name + "".join(f", {key} {value}" for key, value in sorted(spec.options.items()))

@@ -37,9 +37,9 @@ NOT_HARDWARE = frozenset({"tf32"})
 """Sources that are other arithmetic rather than the same arithmetic elsewhere; a trace says whether it used it."""
 
 
-JITTER = 2.0**-20
-"""Eight units in the last place of a float32. As often as other kernels do, it makes a rectifier or a maximum choose
-otherwise where two values nearly tie; such a step's gradient jumps, by far more than rounding alone."""
+JITTER = 8
+"""Relative change of inputs, in units of their last place. As often as other kernels do, it makes a rectifier or a
+maximum choose otherwise where two values nearly tie; such a step's gradient jumps, by far more than rounding."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def variations(task: Task, numerics: Numerics, repeats: int, only: str | None = 
     single = [variation for variation in _single(task, numerics) if only in (None, variation.source)]
     if not single:
         raise UsageError(f"noise source {only!r} does not exist here", hint=f"sources: {', '.join(SOURCES)}")
-    fillers = single if only else [v for v in single if v.source in ("jitter", "order")]
+    fillers = single if only else [variation for variation in single if variation.source == "order"]
     for stage in itertools.count():
         turn = stage % len(single)
         chosen = (single[turn:] + single[:turn])[:repeats]
@@ -121,7 +121,9 @@ def jittered(task: Task, seed: int) -> Task:
 
     def prepare(inputs: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         values = plain(inputs, dtype)
-        change = 1 + JITTER * (2 * torch.rand(values.shape, generator=generator, dtype=torch.float64) - 1)
+        change = 1 + JITTER * torch.finfo(values.dtype).eps * (
+            2 * torch.rand(values.shape, generator=generator, dtype=torch.float64) - 1
+        )
         return (values.double() * change.to(values.device)).to(values.dtype)
 
     return replace(task, dataset=replace(task.dataset, prepare=prepare))

@@ -16,7 +16,7 @@ import torch
 from trainwitness.core.errors import TraceMismatch
 from trainwitness.core.numerics import Precision
 from trainwitness.core.state import State
-from trainwitness.core.verdict import MAX_SHARE, StepError
+from trainwitness.core.verdict import MAX_SHARE, Judge, StepError
 from trainwitness.trace.reader import Segment
 from trainwitness.training.randomness import drew_random_numbers
 from trainwitness.training.stepper import Stepper
@@ -45,7 +45,7 @@ class Recomputer:
         self,
         stepper: Stepper,
         recorded: Precision,
-        tolerated: Callable[[StepError], bool],
+        tolerated: Judge,
         *,
         many: bool = False,
         scale: StepScale | None = None,
@@ -147,10 +147,23 @@ class Recomputer:
             limit = self._scale.limit(segment.before, segment.batches, computed)
             error = error.model_copy(update={"limit": limit})
         if self._jumps and start and not error.problems and not self._tolerated(error):
-            limit = self._jumps.limit(start, segment.batches, computed, error.l2)
-            jumped = error.model_copy(update={"limit": limit})
-            error = jumped if self._tolerated(jumped) else error
+            return self._jumped(self._jumps, segment, error, start, computed)
         return error
+
+    def _jumped(self, jumps: Jumps, segment: Segment, error: StepError, start: State, computed: State) -> StepError:
+        """The error with what near ties explain of it taken off; the run goes on with ties fallen as in the trace."""
+        limit = self._tolerated.limit(error)
+        explained = jumps.explain(start, segment.batches, computed, segment.after, limit)
+        if explained is None:
+            return error
+        rest = self._ruler(segment.after, explained)
+        jumped = error.model_copy(
+            update={"rest_of_jump": rest.l2, "buffers": rest.buffers, "optimizer": rest.optimizer}
+        )
+        if not self._tolerated(jumped):
+            return error
+        self._stepper.load(explained)
+        return jumped
 
     def _run(self, segment: Segment) -> list[str]:
         stepper, last = self._stepper, segment.batches[-1]

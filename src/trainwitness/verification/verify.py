@@ -92,7 +92,7 @@ def verify(
                 f"the calibration does not fit: {mismatches[0]}",
                 hint="calibrate again here, or use --allow-mismatch (the answer will be INCONCLUSIVE)",
             )
-        chosen = named_policy(policy, calibration)
+        chosen = named_policy(policy, calibration, trace.steps)
         threshold = chosen.threshold()
         if isinstance(chosen, Adaptive):
             scale = chosen.scale(task, stepper.numerics, stepper.state())
@@ -250,7 +250,7 @@ class _Verification:
         if self.threshold is None or self.mismatches:
             why = f"errors up to {largest:.2e} (l2) were found and no threshold that fits was given to judge them by"
             return {"reproduced": Property(standing="unknown", why=why), "exact": inexact}
-        ties = sum(error.l2 > self.threshold.value for error in self.errors)
+        ties = sum(error.rest_of_jump is not None for error in self.errors)
         but = f", but for {ties} steps whose near ties explain it" if ties else ""
         limit = f"{self.threshold.value:.2e} ({self.threshold.origin})"
         why = f"no error is above {limit}{but}; the largest is {largest:.2e}"

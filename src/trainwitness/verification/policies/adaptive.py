@@ -13,10 +13,11 @@ from trainwitness.core.seeds import derive
 from trainwitness.core.state import State
 from trainwitness.core.verdict import Threshold
 from trainwitness.tasks.task import Task
-from trainwitness.verification.calibration import Array, Calibration, Sample
+from trainwitness.verification.calibration import Calibration, Sample
 from trainwitness.verification.distance import Ruler
 from trainwitness.verification.noise import NOT_HARDWARE, Probe, Variation
 from trainwitness.verification.policies.extreme import smooth, tail_quantile
+from trainwitness.verification.policies.held_out import held_out
 from trainwitness.verification.policies.policy import RATE, TRACE_STEPS, Policy
 
 ORDERS = 3
@@ -41,31 +42,39 @@ class Adaptive:
     calibration: Calibration
     cap: Policy
     rate: float = RATE
+    steps: int = TRACE_STEPS
 
     def threshold(self) -> Threshold:
         cap = self.cap.threshold()
         if self.calibration.numerics.precision in MIXED:
             return cap
-        return cap.model_copy(
-            update={
-                "origin": f"{self.margin:.3g} x each step's own noise, at most the {cap.origin}",
-                "adaptive": True,
-            }
+        ratios = ratios_to_scale(smooth(self.calibration.samples))
+        held = held_out(
+            self.calibration.model_copy(update={"samples": ratios}),
+            lambda part: _margin([sample.l2 for sample in part.samples], self.rate / max(self.steps, 1)),
+            stated=self.rate if ratios else None,
+            steps=self.steps,
         )
+        origin = f"{self.margin:.3g} x each step's own noise, at most the {cap.origin}"
+        return cap.model_copy(update={"origin": origin, "adaptive": True, "false_rejection": held})
 
     @property
     def margin(self) -> float:
         """How many times its scale an honest error reaches, at the stated rate."""
-        ratios = ratios_to_scale(self.calibration.samples)
-        return max(MIN_MARGIN, tail_quantile(smooth(ratios), self.rate / TRACE_STEPS))
+        ratios = ratios_to_scale(smooth(self.calibration.samples))
+        return _margin([sample.l2 for sample in ratios], self.rate / max(self.steps, 1))
 
     def scale(self, task: Task, numerics: Numerics, start: State) -> StepScale | None:
         """Measures scales beside a verification that starts from `start`; None where the cap alone judges."""
         return None if numerics.precision in MIXED else StepScale(task, numerics, start, self.margin)
 
 
-def ratios_to_scale(samples: Sequence[Sample]) -> Array:
-    """Every honest error over the scale of its step, as other samples of that step give it."""
+def _margin(ratios: Sequence[float], probability: float) -> float:
+    return max(MIN_MARGIN, tail_quantile(np.array(ratios), probability))
+
+
+def ratios_to_scale(samples: Sequence[Sample]) -> list[Sample]:
+    """Every honest error over the scale of its step, as at least two other samples of that step give it."""
     steps: dict[int, list[Sample]] = {}
     for sample in samples:
         if sample.source not in NOT_HARDWARE:
@@ -75,9 +84,9 @@ def ratios_to_scale(samples: Sequence[Sample]) -> Array:
         orders = [k for k, sample in enumerate(found) if sample.source == "order"]
         for number, sample in enumerate(found):
             others = [found[k].l2 for k in orders if k != number][:ORDERS]
-            if len(others) == ORDERS and any(others) and sample.l2:
-                ratios.append(sample.l2 / _rms(others))
-    return np.array(ratios)
+            if len(others) >= 2 and any(others) and sample.l2:
+                ratios.append(sample._replace(l2=sample.l2 / _rms(others)))
+    return ratios
 
 
 def _rms(values: Sequence[float]) -> float:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from trainwitness.core.errors import UsageError
-from trainwitness.core.verdict import Threshold
-from trainwitness.verification.calibration import Array, Calibration, Part
+from trainwitness.core.verdict import MAX_SHARE, Threshold
+from trainwitness.verification.calibration import Array, Calibration, Part, Sample
 from trainwitness.verification.policies.held_out import held_out
 from trainwitness.verification.policies.jumps import jump_cap
-from trainwitness.verification.policies.policy import RATE, TRACE_STEPS
+from trainwitness.verification.policies.policy import RATE, TRACE_STEPS, bounded
 
 _PEAKS = 0.8
 """Errors above this quantile are the tail."""
 _ALIKE = 10.0
 """Sources whose typical error is this much smaller than the noisiest one's are left out: they would thin the tail."""
 _JUMP = 4.0
-"""An error this many times the median is a jump."""
+"""An error this many times the median of its step is a jump."""
 _MOST = 10.0
 """A quantile further out than this many times the largest error is a fit to too few or too different errors."""
 _MIN_TAIL = 0.05
@@ -29,10 +29,11 @@ _MIN_TAIL = 0.05
 
 @dataclass(frozen=True)
 class Extreme:
-    """At most `rate` of honest traces of 1,000 steps have any step above the threshold that no near tie explains."""
+    """At most `rate` of honest traces of so many steps have any step above the threshold that no tie explains."""
 
     calibration: Calibration
     rate: float = RATE
+    steps: int = TRACE_STEPS
 
     def __post_init__(self) -> None:
         if not 0 < self.rate < 1:
@@ -41,26 +42,37 @@ class Extreme:
     def threshold(self) -> Threshold:
         samples = sum(map(len, self.calibration.errors().values()))
         return Threshold(
-            value=self._part("l2"),
-            origin=f"extreme-value quantile of {samples} honest errors",
-            buffers=min(1.0, self._part("buffers")),
-            optimizer=min(1.0, self._part("optimizer")),
+            value=bounded(self._part("l2"), self.calibration),
+            origin=f"extreme-value quantile of {samples} honest errors in {self.calibration.horizon} steps",
+            buffers=min(MAX_SHARE, self._part("buffers")),
+            optimizer=min(MAX_SHARE, self._part("optimizer")),
             jumps=jump_cap(self.calibration),
             false_rejection=held_out(
-                self.calibration, lambda part: Extreme(part, self.rate)._part("l2"), stated=self.rate
+                self.calibration,
+                lambda part: Extreme(part, self.rate, self.steps)._part("l2"),
+                stated=self.rate,
+                steps=self.steps,
             ),
         )
 
     def _part(self, part: Part) -> float:
-        errors = noisiest(self.calibration.errors(part).values())
-        if jump_cap(self.calibration) is not None:
-            errors = smooth(errors)
-        return tail_quantile(errors, self.rate / TRACE_STEPS)
+        calibration = self.calibration
+        if jump_cap(calibration) is not None:
+            calibration = calibration.model_copy(update={"samples": smooth(calibration.samples)})
+        return tail_quantile(noisiest(calibration.errors(part).values()), self.rate / max(self.steps, 1))
 
 
-def smooth(errors: Array) -> Array:
-    """The errors without jumps (see `jumps.py`), which are another population and are judged by themselves."""
-    return errors[errors <= _JUMP * np.median(errors)] if len(errors) else errors
+def smooth(samples: Sequence[Sample]) -> list[Sample]:
+    """The samples without jumps (see `jumps.py`), which are another population and are judged by themselves.
+
+    A jump is far above the other errors of its own step: noise as such differs from step to step (Adam's first).
+    """
+    steps: dict[int, list[float]] = {}
+    for sample in samples:
+        if sample.l2:
+            steps.setdefault(sample.step, []).append(sample.l2)
+    typical = {step: float(np.median(errors)) for step, errors in steps.items()}
+    return [sample for sample in samples if sample.l2 <= _JUMP * typical.get(sample.step, 0.0)]
 
 
 def noisiest(sources: Collection[Array]) -> Array:

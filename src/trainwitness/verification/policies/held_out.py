@@ -10,7 +10,11 @@ from trainwitness.verification.noise import NOT_HARDWARE
 
 
 def held_out(
-    calibration: Calibration, fit: Callable[[Calibration], float], *, stated: float | None = None
+    calibration: Calibration,
+    fit: Callable[[Calibration], float],
+    *,
+    stated: float | None = None,
+    steps: int = 1000,
 ) -> FalseRejection:
     """Fits to all stages but one, judges that one, in turn."""
     samples = [sample for sample in calibration.samples if sample.source not in NOT_HARDWARE]
@@ -22,4 +26,4 @@ def held_out(
         limit = fit(calibration.model_copy(update={"samples": rest}))
         own = [sample.l2 for sample in samples if sample.stage == stage]
         above, judged = above + sum(error > limit for error in own), judged + len(own)
-    return FalseRejection(stated=stated, held_out=judged, held_out_above=above)
+    return FalseRejection(stated=stated, steps=steps, held_out=judged, held_out_above=above)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainwitness.core.errors import UsageError
-from trainwitness.core.verdict import Threshold
+from trainwitness.core.verdict import MAX_SHARE, Threshold
 from trainwitness.verification.calibration import Calibration, Part
 from trainwitness.verification.policies.held_out import held_out
 from trainwitness.verification.policies.jumps import jump_cap
+from trainwitness.verification.policies.policy import bounded
 
 MARGIN = 4.0
 
@@ -27,12 +28,12 @@ class Largest:
             )
 
     def threshold(self) -> Threshold:
-        value = largest_of(self.calibration, "l2") * self.margin
+        value = bounded(largest_of(self.calibration, "l2") * self.margin, self.calibration)
         return Threshold(
             value=value,
             origin=f"{self.margin:g} x the largest of {len(self.calibration.samples)} honest errors",
-            buffers=min(1.0, largest_of(self.calibration, "buffers") * self.margin),
-            optimizer=min(1.0, largest_of(self.calibration, "optimizer") * self.margin),
+            buffers=min(MAX_SHARE, largest_of(self.calibration, "buffers") * self.margin),
+            optimizer=min(MAX_SHARE, largest_of(self.calibration, "optimizer") * self.margin),
             jumps=jump_cap(self.calibration),
             false_rejection=held_out(self.calibration, lambda part: largest_of(part, "l2") * self.margin),
         )
