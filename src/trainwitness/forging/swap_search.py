@@ -8,18 +8,21 @@ import torch
 
 from trainwitness.forging.forger import Choice
 from trainwitness.forging.problem import Problem, Sketch, random_choice
+from trainwitness.forging.pursuit import pursue
 
 STARTS = 4
-"""Searches from different beginnings; the best is kept."""
+"""Searches from different beginnings, the first built by pursuit and the others random; the best is kept."""
 
 
 def forge(problem: Problem) -> Choice:
     sketch = Sketch.of(problem)
     gram, towards = sketch.pool @ sketch.pool.T, sketch.pool @ sketch.wanted
     best: list[int] = []
-    least, scored, starts = float("inf"), 0, 1 if len(problem.positions) == 1 else STARTS
+    size, least, scored = len(problem.positions), float("inf"), 0
+    starts = 1 if size == 1 else STARTS
     for start in range(starts):
-        choice, tried = improve(gram, towards, [int(k) for k in random_choice(problem, start)], problem)
+        begin = [int(k) for k in random_choice(problem, start)] if start else pursue(gram, towards, size)
+        choice, tried = improve(gram, towards, begin, problem)
         scored += tried
         distance = sketch.distance(choice)
         if distance < least:

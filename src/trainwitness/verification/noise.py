@@ -92,7 +92,7 @@ def _single(task: Task, numerics: Numerics) -> Iterator[Variation]:
         yield Variation("jitter", numerics, jitter=derive(task.seed, "noise"))
     yield changed("repetition")
     if numerics.precision == "float32":
-        yield changed("rounding", share=0.2, precision="float64")
+        yield changed("rounding", share=0.1, precision="float64")
     elif numerics.precision != "float64":
         yield changed("rounding", precision="float32")
     yield changed("deterministic", deterministic=not numerics.deterministic)
@@ -100,11 +100,11 @@ def _single(task: Task, numerics: Numerics) -> Iterator[Variation]:
         yield changed("autotune", autotune=not numerics.autotune)
         if numerics.precision == "float32":
             yield changed("tf32", tf32=not numerics.tf32, tf32_convolution=not numerics.tf32_convolution)
-        yield changed("device", share=0.2, device="cpu", threads=None)
+        yield changed("device", share=0.1, device="cpu", threads=None)
     else:
         threads = numerics.threads or torch.get_num_threads()
         yield changed("threads", share=0.5, threads=1 if threads > 1 else 2)
-        yield changed("onednn", share=0.2, onednn=not numerics.onednn)
+        yield changed("onednn", share=0.1, onednn=not numerics.onednn)
     if _has_images(task):
         yield replace(changed("memory-format"), channels_last=True)
 
