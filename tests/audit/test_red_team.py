@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from tests.conftest import tiny_task
 from trainwitness import Threshold, Trace, record, verify
@@ -39,3 +40,19 @@ def test_a_red_team_needs_a_threshold(tmp_path: Path) -> None:
     record(task, tmp_path / "t", steps=2)
     with pytest.raises(UsageError, match="needs a threshold"):
         with_red_team(verify(tmp_path / "t", task=task), Trace.open(tmp_path / "t"), task)
+
+
+def test_what_cannot_be_attacked_is_unknown(tmp_path: Path) -> None:
+    model = lambda: nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))  # noqa: E731
+    task = tiny_task(model=model, initialisation="torch")
+    record(task, tmp_path / "t", steps=3)
+    trace = Trace.open(tmp_path / "t")
+    verdict, margin = with_red_team(verify(trace, task=task, threshold=Threshold(value=1e-6)), trace, task)
+    assert verdict.verdict == "ACCEPT"
+    assert {step.best_whole.attack for step in margin.steps} == {"neighbour"}  # the others need single gradients
+    verdict, margin = with_red_team(
+        verify(trace, task=task, threshold=Threshold(value=1e-6)), trace, task, attacks=["swap-search"]
+    )
+    assert margin.steps == []
+    assert verdict.properties["forgery_margin"].standing == "unknown"
+    assert "batch norm" in verdict.properties["forgery_margin"].why

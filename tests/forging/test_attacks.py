@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from tests.conftest import tiny_task
-from trainwitness import Dataset, Stepper, Task, TaskSpec, Trace, build_task, record, verify
-from trainwitness.core.errors import UsageError
+from trainwitness import Dataset, ShuffledEpochs, Stepper, Task, TaskSpec, Trace, build_task, record, verify
+from trainwitness.core.errors import StorageError, UsageError
 from trainwitness.forging.forge import attack, contents, step_problem, steps_with, write_forged
 from trainwitness.forging.forger import FORGERS, find
 from trainwitness.forging.problem import Problem, Sketch, make_problem
@@ -132,10 +132,10 @@ def test_stronger_attacks_are_stronger(lenet: Problem) -> None:
 
 
 def test_leaving_the_domain_is_said(lenet: Problem) -> None:
+    before = {n: t.clone() for n, t in lenet.before.tensors.items()}
     forgery = attack(lenet, "optimise", projected=False, steps=5)
     assert "outside the domain" in forgery.problems[0]
     assert forgery.error > 0
-    before = {n: t.clone() for n, t in lenet.before.tensors.items()}
     assert all(torch.equal(t, before[n]) and not t.requires_grad for n, t in lenet.before.tensors.items())
 
 
@@ -147,17 +147,59 @@ def test_features_are_another_space(lenet: Problem) -> None:
         assert [labels[r] for r in forgery.batch.rows[0]] == [labels[r] for r in lenet.rows]
 
 
-def test_duplicates_are_free_and_reported() -> None:
+def test_twins_are_no_forgeries_and_are_reported() -> None:
     data = tiny_task().dataset
     inputs, labels = data.inputs.copy(), data.labels.copy()
     rows = tiny_task().schedule.batch(2).rows[0]
     twin = next(k for k in range(40) if k not in rows)
     inputs[twin], labels[twin] = inputs[rows[0]], labels[rows[0]]
     task = tiny_task(dataset=Dataset("twins", inputs, labels, data.domain, data.prepare))
-    forgery = attack(problem_of(task, positions=[0]), "swap-search")
-    assert forgery.duplicates == 1
-    assert forgery.error < 1e-8
-    assert "the same batch" in forgery.problems  # the same content is no forgery (Definition 1)
+    problem = problem_of(task, positions=[0])
+    forgery = attack(problem, "swap-search")
+    assert (problem.twins, forgery.twins) == (1, 1)
+    assert twin not in problem.pool
+    assert forgery.problems == ()
+
+
+def test_rows_outside_the_domain_are_no_replacements() -> None:
+    data = tiny_task().dataset
+    labels = data.labels.copy()
+    labels[labels == 2] = 1
+    bad = [k for k in range(40) if k not in tiny_task().schedule.batch(2).rows[0]][:5]
+    labels[bad] = 2
+    narrow = Dataset("narrow", data.inputs, labels, type(data.domain)(0, 255, 2), data.prepare)  # type: ignore[call-arg]
+    problem = problem_of(tiny_task(dataset=narrow), positions=range(8))
+    assert not set(bad) & set(problem.pool)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimizer": lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9)},
+        {"optimizer": lambda p, lr: torch.optim.Adam(p, lr=lr)},
+        {"schedule": ShuffledEpochs(40, 8, 0.1, seed=0, accumulate=4)},
+    ],
+    ids=["momentum", "adam", "micro-batches"],
+)
+def test_other_optimisers_and_micro_batches(changes: dict[str, Any]) -> None:
+    problem = problem_of(tiny_task(**changes), positions=[1, 5])
+    forgery = attack(problem, "swap-search")
+    assert forgery.problems == ()
+    assert [len(micro) for micro in forgery.batch.rows] == [len(micro) for micro in problem.batch.rows]
+    assert forgery.error == pytest.approx(problem.error(forgery.batch), rel=1e-9)
+
+
+def test_a_step_that_carries_rows_is_not_forged_again(tmp_path: Path) -> None:
+    task = build_task(TaskSpec(name="softmax-digits", options={"batch_size": 10}))
+    record(task, tmp_path / "t", steps=2)
+    trace, stepper = Trace.open(tmp_path / "t"), Stepper(task)
+    forged = attack(step_problem(trace, stepper, 1, fraction=0.2, pool_size=100), "optimise", steps=3)
+    assert len(forged.batch.carried) == 2
+    write_forged(trace, tmp_path / "f", [forged])
+    with pytest.raises(UsageError, match="carries rows"):
+        step_problem(Trace.open(tmp_path / "f"), stepper, 1, fraction=0.2)
+    with pytest.raises(StorageError, match="is there already"):
+        write_forged(trace, tmp_path / "t", [forged])
 
 
 @pytest.mark.real_data

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trainwitness.core.errors import UsageError
 from trainwitness.core.forgery import Forgery
 from trainwitness.core.seeds import derive
 from trainwitness.core.verdict import Property
@@ -36,25 +37,29 @@ class ForgeryMargin:
 
     threshold: float
     steps: list[StepMargin]
+    why_not: str = ""
+    """Why steps could not be attacked, if any."""
 
     @property
     def whole(self) -> float:
-        return min(step.whole for step in self.steps)
+        return min((step.whole for step in self.steps), default=math.inf)
 
     @property
     def single(self) -> float:
-        return min(step.single for step in self.steps)
+        return min((step.single for step in self.steps), default=math.inf)
 
     def as_property(self) -> Property:
         """Established above the stated margin; below it an ACCEPT does not establish the data."""
+        if not self.steps:
+            return Property(standing="unknown", why=f"no step could be attacked: {self.why_not}")
         least = min(self.whole, self.single)
         found = (
             f"attacks on {len(self.steps)} steps came within 10^{self.whole:.1f} (whole batch) and "
             f"10^{self.single:.1f} (one example) of the threshold {self.threshold:.1e}"
         )
-        free = sum(step.best_single.duplicates > 0 for step in self.steps)
+        free = sum(step.best_whole.twins for step in self.steps)
         if free:
-            found += f"; in {free} steps a duplicate row made an honest swap free"
+            found += f"; {free} rows with the content of attacked examples would make an honest swap free"
         if least < STATED_MARGIN:
             return Property(standing="refuted", why=f"{found}: an ACCEPT does not establish which data was used")
         return Property(standing="established", why=f"{found}; stronger attacks may exist")
@@ -69,7 +74,7 @@ class ForgeryMargin:
                 {"step": s.step, "whole": s.whole, "single": s.single}
                 | {"error_whole": s.best_whole.error, "attack_whole": s.best_whole.attack}
                 | {"error_single": s.best_single.error, "attack_single": s.best_single.attack}
-                | {"duplicates": s.best_single.duplicates, "update": s.best_whole.update}
+                | {"twins": s.best_whole.twins, "update": s.best_whole.update}
                 for s in self.steps
             ],
         }
@@ -82,33 +87,46 @@ def forgery_margin(
     *,
     steps: Sequence[int] | None = None,
     attacks: Sequence[str] = ATTACKS,
-    pool_size: int = 1000,
+    pool_size: int | None = None,
     on_step: Callable[[StepMargin], None] | None = None,
 ) -> ForgeryMargin:
-    """Attacks some steps (default: first, middle, last) with every attack, all examples and one example replaced."""
+    """Attacks some steps (default: first, middle, last), with all examples and with one example replaced."""
     chosen = sorted({0, trace.steps // 2, trace.steps - 1}) if steps is None else list(steps)
-    found = []
+    size = next(trace.frames()).record.rows
+    pool_size = max(1000, 4 * sum(map(len, size))) if pool_size is None else pool_size
+    found, why_not = [], ""
     for step in chosen:
-        whole = _best(trace, stepper, step, attacks, pool_size, fraction=1.0)
-        single = _best(trace, stepper, step, attacks, pool_size, fraction=1e-9)
+        try:
+            whole = _best(trace, stepper, step, attacks, pool_size, fraction=1.0)
+            single = _best(trace, stepper, step, attacks, pool_size, fraction=1e-9)
+        except UsageError as error:  # batch norm, a pool that is too small, rows that do not exist, ...
+            why_not = str(error)
+            continue
         margin = StepMargin(step, _orders(whole.error, threshold), _orders(single.error, threshold), whole, single)
         found.append(margin)
         if on_step:
             on_step(margin)
-    return ForgeryMargin(threshold, found)
+    return ForgeryMargin(threshold, found, why_not)
 
 
 def _best(
     trace: Trace, stepper: Stepper, step: int, attacks: Sequence[str], pool_size: int, fraction: float
 ) -> Forgery:
-    forgeries = []
+    """The smallest error any of the attacks reaches; one that cannot be run here is left out."""
+    forgeries, failed = [], UsageError(f"step {step}: every forgery would be refused")
     for name in attacks:
-        problem = step_problem(
-            trace, stepper, step, fraction=fraction, pool_size=pool_size, seed=derive(0, "margin", name)
-        )
-        forgery = attack(problem, name)
+        try:
+            problem = step_problem(
+                trace, stepper, step, fraction=fraction, pool_size=pool_size, seed=derive(0, "margin", name)
+            )
+            forgery = attack(problem, name)
+        except UsageError as error:
+            failed = error
+            continue
         if not forgery.problems:
             forgeries.append(forgery)
+    if not forgeries:
+        raise failed
     return min(forgeries, key=lambda forgery: forgery.error)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from trainwitness.audit.margin import ForgeryMargin, forgery_margin
+from collections.abc import Sequence
+
+from trainwitness.audit.margin import ATTACKS, ForgeryMargin, forgery_margin
 from trainwitness.core.errors import UsageError
+from trainwitness.core.numerics import Numerics
 from trainwitness.core.verdict import Verdict
 from trainwitness.tasks.task import Task
 from trainwitness.trace.reader import Trace
@@ -12,7 +15,7 @@ from trainwitness.verification.verify import numerics_for
 
 
 def with_red_team(
-    verdict: Verdict, trace: Trace, task: Task, *, pool_size: int = 1000, steps: list[int] | None = None
+    verdict: Verdict, trace: Trace, task: Task, numerics: Numerics | None = None, attacks: Sequence[str] = ATTACKS
 ) -> tuple[Verdict, ForgeryMargin]:
     """The verdict with the property `forgery_margin`.
 
@@ -21,8 +24,8 @@ def with_red_team(
     """
     if verdict.threshold is None or verdict.threshold.value == 0:
         raise UsageError("a red team needs a threshold above 0", hint="give --threshold EPS or --calibration FILE")
-    stepper = Stepper(task, numerics_for(trace.manifest, None))
-    margin = forgery_margin(trace, stepper, verdict.threshold.value, steps=steps, pool_size=pool_size)
+    stepper = Stepper(task, numerics_for(trace.manifest, numerics))
+    margin = forgery_margin(trace, stepper, verdict.threshold.value, attacks=attacks)
     found = margin.as_property()
     reasons = [*verdict.reasons, f"forgery_margin: {found.why}"] if found.standing == "refuted" else verdict.reasons
     properties = {**verdict.properties, "forgery_margin": found}

@@ -37,7 +37,7 @@ def forge(
 
     Example: trainwitness forge run.trace --step 10 --remove 123 --out forged.trace
     """
-    from trainwitness.core.errors import UsageError
+    from trainwitness.core.errors import StorageError, UsageError
     from trainwitness.forging.forge import attack as run_attack
     from trainwitness.forging.forge import step_problem, steps_with, write_forged
     from trainwitness.trace.reader import Trace
@@ -50,6 +50,8 @@ def forge(
         raise UsageError("which steps?", hint="give --step T, or --all-occurrences with --remove I,J,...")
     if bool(rows) == (fraction is not None):
         raise UsageError("what is to be replaced?", hint="give --remove I,J,... or --fraction F")
+    if out.exists():
+        raise StorageError(f"{out}: is there already", hint="choose another place with --out")
     opened = Trace.open(trace)
     stepper = Stepper(resolve_task(task, opened.manifest, data), numerics_for(opened.manifest, None))
     steps = steps_with(opened, rows) if step is None else [step]
@@ -73,7 +75,7 @@ def forge(
 
 def say_forgery(output: Output, forgery: Forgery) -> None:
     """A forgery for people."""
-    free = f", {forgery.duplicates} by rows of the same content" if forgery.duplicates else ""
+    free = f" ({forgery.twins} rows have the same content: swapping those would be free)" if forgery.twins else ""
     output.say(
         f"step {forgery.step}: {len(forgery.replaced)} of {forgery.batch.size} examples replaced{free}; l2 error "
         f"{forgery.error:.2e} ({forgery.error / forgery.update if forgery.update else 0:.1e} of the update) in "
@@ -89,7 +91,7 @@ def forgery_json(forgery: Forgery) -> dict[str, Any]:
         "attack": forgery.attack, "step": forgery.step, "rows": [list(micro) for micro in forgery.batch.rows],
         "carried": sorted(forgery.batch.carried), "replaced": list(forgery.replaced), "error": forgery.error,
         "update": forgery.update, "cost": asdict(forgery.cost), "problems": list(forgery.problems),
-        "duplicates": forgery.duplicates,
+        "twins": forgery.twins,
     }  # fmt: skip
 
 

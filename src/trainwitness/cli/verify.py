@@ -98,7 +98,7 @@ def verify(
         from trainwitness.audit.red_team import with_red_team
         from trainwitness.verification.verify import resolve_task
 
-        verdict, margin = with_red_team(verdict, opened, resolve_task(task, opened.manifest, data))
+        verdict, margin = with_red_team(verdict, opened, resolve_task(task, opened.manifest, data), numerics)
         result = {"red_team": margin.to_json()}
     say_verdict(output, verdict)
     output.result("verify", verdict.model_dump(mode="json") | result)

@@ -34,5 +34,5 @@ class Forgery:
     cost: Cost
     problems: tuple[str, ...] = ()
     """Why a verifier refuses the batch whatever its error: rows outside the domain, the same batch."""
-    duplicates: int = 0
-    """Replaced examples whose replacement has the same content under another index: an honest swap, and free."""
+    twins: int = 0
+    """Rows of the data set with the content of an example that went: exchanging them is honest, and free."""

@@ -41,7 +41,7 @@ def attack(problem: Problem, name: str = DEFAULT, **settings: Any) -> Forgery:
         update=update_size(problem.before, problem.after),
         cost=Cost(seconds, choice.gradients, choice.candidates),
         problems=tuple(_problems(problem, choice)),
-        duplicates=_duplicates(problem, choice.batch),
+        twins=problem.twins,
     )
 
 
@@ -75,13 +75,6 @@ def contents(batch: Batch, dataset: Any) -> list[bytes]:
     return [batch.carried.get(k) or dataset.row(row) for k, row in enumerate(rows)]
 
 
-def _duplicates(problem: Problem, batch: Batch) -> int:
-    dataset = problem.stepper.task.dataset
-    mine, theirs = (contents(b, dataset) for b in (problem.batch, batch))
-    gone = {mine[k] for k in problem.positions}
-    return sum(theirs[k] in gone for k in problem.positions)
-
-
 def step_problem(
     trace: Trace,
     stepper: Stepper,
@@ -99,6 +92,9 @@ def step_problem(
     if len(segment.records) != 1:
         raise UsageError("the trace does not keep every State", hint="forge traces with --checkpoint-every 1")
     batch, positions = segment.batches[0], ()
+    wrong = row_problems(batch, stepper.task.dataset)
+    if wrong:
+        raise UsageError(f"step {step}: {wrong[0]}", hint="this step cannot be computed at all")
     if fraction is not None:
         if not 0 < fraction <= 1:
             raise UsageError(f"a forging fraction of {fraction}", hint="choose one above 0 and at most 1")

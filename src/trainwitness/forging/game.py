@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from trainwitness.core.forgery import Forgery
 from trainwitness.core.numerics import Numerics
@@ -53,6 +54,7 @@ def play(
     pool_size: int = 2000,
     seconds: float = 60.0,
     seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
     on_round: Callable[[Forgery], None] | None = None,
 ) -> Game:
     """The verifier trains for `steps` and draws one per round; the adversary replaces a `fraction` of its batch."""
@@ -61,7 +63,6 @@ def play(
     verifier, adversary = Stepper(task, numerics), Stepper(task, numerics)
     reasons: Counter[str] = Counter()
     wins, errors, at = 0, [], 0
-    state = verifier.state()
     for number, step in enumerate(drawn):
         while at < step:
             verifier.run(task.schedule.batch(at))
@@ -74,7 +75,10 @@ def play(
             adversary, state, after, batch, positions=range(count), pool_size=pool_size, seconds=seconds,
             seed=derive(seed, "adversary", number),
         )  # fmt: skip
-        forgery = attack(problem, name)
+        forgery = attack(problem, name, **(settings or {}))
+        if not forgery.problems:
+            forgery = replace(forgery, error=replace(problem, stepper=verifier).error(forgery.batch))
+            verifier.load(state)
         errors.append(forgery.error)
         reason = reject_reason(forgery, threshold.value)
         wins += reason is None

@@ -14,7 +14,7 @@ import torch
 from trainwitness.core.canonical import row_bytes
 from trainwitness.core.errors import UsageError
 from trainwitness.forging.forger import Choice
-from trainwitness.forging.problem import Problem, random_choice
+from trainwitness.forging.problem import Problem, same_classes
 from trainwitness.tasks.domain import IntegerBox
 from trainwitness.training.differentiable import GradientGap
 
@@ -26,7 +26,7 @@ def forge(problem: Problem, *, projected: bool = True, steps: int = STEPS, rate:
     domain, dataset = task.dataset.domain, task.dataset
     if not np.issubdtype(dataset.inputs.dtype, np.integer) or not isinstance(domain, IntegerBox):
         raise UsageError("this data set's inputs are not whole numbers in a box", hint="optimise forges images")
-    start = problem.batch_with([problem.pool[k] for k in random_choice(problem, 0)])
+    start = problem.batch_with(same_classes(problem))
     flat = [row for micro in start.rows for row in micro]
     raw, labels = dataset.fetch(flat)
     if not dataset.prepare(raw, stepper.dtype).is_floating_point():
@@ -41,7 +41,7 @@ def forge(problem: Problem, *, projected: bool = True, steps: int = STEPS, rate:
     places = list(problem.positions)
     values = raw.to(device, dtype)
     low, high = (torch.as_tensor(bound, device=device, dtype=dtype) for bound in (domain.low, domain.high))
-    unit = (high - low).to(dtype)  # the box as 0..1, which the papers' learning rate is for
+    unit = (high - low).clamp(min=1).to(dtype)  # the box as 0..1, which the papers' learning rate is for
     moving = ((values[places] - low) / unit).requires_grad_()
     optimizer = torch.optim.Adam([moving], lr=rate, betas=BETAS, eps=1e-8)
     done, least, best = 0, float("inf"), values[places]

@@ -40,6 +40,8 @@ class Problem:
     """Time budget of the attack."""
     budget: int = BUDGET
     """Bytes of gradients at a time."""
+    twins: int = 0
+    """Rows with the content of an example that goes: taking one would be an honest swap, so the pool has none."""
     started: float = field(default_factory=time.perf_counter)
 
     @property
@@ -107,8 +109,14 @@ def make_problem(
         raise UsageError(f"step {batch.step} has none of the rows to remove", hint="nothing is to be forged there")
     kept = {row for k, row in enumerate(flat) if k not in set(chosen)}
     gone = set(removed) | {flat[k] for k in chosen}
+    if batch.carried:
+        raise UsageError(f"step {batch.step} carries rows of its own already", hint="forge the trace it came from")
+    dataset = stepper.task.dataset
+    twins = {other for row in gone for other in dataset.twins.get(row, ())} - gone - kept
+    invalid = {row for row, _ in dataset.domain.outside(dataset.inputs, dataset.labels)}
+    taken = gone | kept | twins | invalid
     order = permutation(derive(seed, "pool", batch.step), count)
-    free = [int(row) for row in order if int(row) not in gone and int(row) not in kept]
+    free = [row for row in order.tolist() if row not in taken]
     if len(free) < len(chosen):
         raise UsageError(
             f"{len(chosen)} examples are to be replaced, {len(free)} rows are left to replace them",
@@ -117,7 +125,16 @@ def make_problem(
     if pool_size < len(chosen):
         raise UsageError(f"a pool of {pool_size} rows for {len(chosen)} examples", hint="take a larger pool")
     return Problem(
-        stepper, before, after, batch, chosen, tuple(free[:pool_size]), seed=seed, seconds=seconds, budget=budget
+        stepper,
+        before,
+        after,
+        batch,
+        chosen,
+        tuple(free[:pool_size]),
+        seed=seed,
+        seconds=seconds,
+        budget=budget,
+        twins=len(twins),
     )
 
 
@@ -147,3 +164,14 @@ def random_choice(problem: Problem, number: int) -> np.ndarray:
     return permutation(derive(problem.seed, "candidate", problem.batch.step, number), len(problem.pool))[
         : len(problem.positions)
     ]
+
+
+def same_classes(problem: Problem) -> list[int]:
+    """Rows of the pool with the classes of the examples that go, in order; any row where a class has run out."""
+    labels = problem.stepper.task.dataset.labels
+    left = list(problem.pool)
+    chosen = []
+    for row in problem.leaving:
+        match = next((k for k, other in enumerate(left) if labels[other] == labels[row]), 0)
+        chosen.append(left.pop(match))
+    return chosen

@@ -93,6 +93,15 @@ class Dataset:
     def _reader(self) -> RowReader:
         return RowReader([(a.dtype.name, a.shape[1:]) for a in (self.inputs, self.labels)])
 
+    @functools.cached_property
+    def twins(self) -> Mapping[int, tuple[int, ...]]:
+        """For every row whose content occurs more than once: the other rows that have it."""
+        groups: dict[bytes, list[int]] = {}
+        for index, row in enumerate(self.rows()):
+            groups.setdefault(row, []).append(index)
+        shared = [group for group in groups.values() if len(group) > 1]
+        return {row: tuple(other for other in group if other != row) for group in shared for row in group}
+
     @property
     def schema(self) -> str:
         """Field types in words, for the manifest."""

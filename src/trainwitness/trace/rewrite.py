@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from trainwitness.core.errors import StorageError
 from trainwitness.core.state import State
 from trainwitness.trace.format import Manifest, StepRecord
 from trainwitness.trace.layout import Buffer
@@ -16,6 +17,8 @@ Step = tuple[StepRecord, State | None]
 
 def write_trace(folder: Path, manifest: Manifest, initial: State, steps: Iterable[Step]) -> None:
     """A sealed trace of the given steps, each with the State after it (None where it is not kept)."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise StorageError(f"{folder}: is there already", hint="choose another place")
     lock = FolderLock(folder)
     try:
         writer = TraceWriter.create(folder, manifest, Buffer.of(initial.tensors))
