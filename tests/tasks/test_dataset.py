@@ -1,5 +1,0 @@
-
-
-def test_twins_are_rows_of_the_same_content() -> None:
-    rows = Dataset("t", np.array([[1, 2], [3, 4], [1, 2], [1, 2]], np.uint8), np.array([0, 1, 0, 1]))
-    assert dict(rows.twins) == {0: (2,), 2: (0,)}  # row 3 has another label
