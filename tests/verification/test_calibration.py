@@ -105,6 +105,11 @@ def test_float64_has_its_own_last_bits() -> None:
     assert found.eps_repr < 1e-14
 
 
+def test_coarse_rounding_is_still_rounding() -> None:
+    found = calibrate(build_task("lenet-digits"), numerics=Numerics(precision="bfloat16"), steps=5)
+    assert found.sources["rounding"].all.largest > 1e-6
+
+
 def test_a_diverged_training_is_said() -> None:
     with pytest.raises(UsageError, match="diverged"):
         calibrate(build_task(TaskSpec(name="mlp-digits", options={"learning_rate": 1e30})), steps=5)

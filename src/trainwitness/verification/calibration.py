@@ -16,17 +16,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from trainwitness.core.environment import Environment, current_environment
 from trainwitness.core.errors import StorageError, TraceDamaged, UsageError
 from trainwitness.core.numerics import Numerics
-from trainwitness.core.verdict import MAX_SHARE
 from trainwitness.tasks.registry import full_options
 from trainwitness.tasks.task import Task, TaskSpec
 from trainwitness.trace.format import Manifest
 from trainwitness.trace.record import with_threads
+from trainwitness.training.randomness import drew_random_numbers
 from trainwitness.training.stepper import Stepper
 from trainwitness.verification.cast import cast
 from trainwitness.verification.distance import Ruler, update_size
 from trainwitness.verification.noise import NOT_HARDWARE, Probe, Probes, variations
 
 STAGES = 5
+_NOT_BENIGN = 0.3
+"""A variation that moves the result by this share of the update computes something else."""
 Part = Literal["l2", "buffers", "optimizer"]
 Array = npt.NDArray[np.float64]
 
@@ -161,6 +163,9 @@ class _Run:
         for step in range(first, stop):
             batch = self.task.schedule.batch(step)
             self.stepper.run(batch)
+            last = len(batch.rows) - 1
+            if step == first and drew_random_numbers(self.task.seed, step, last, self.stepper.device):
+                self._leave_out("order", "the step draws random numbers (dropout), by the place in the batch")
             after = self.stepper.live.view()
             update = update_size(state, after)
             if not math.isfinite(update):
@@ -192,11 +197,14 @@ class _Run:
                 f"honest recomputations differ in more than rounding ({source}): {found.problems[0]}",
                 hint="does the task draw random numbers outside PyTorch, or depend on the order of rows?",
             )
-        if update and found.l2 > MAX_SHARE * update:
-            self.probes.unavailable[source] = "changes the step by more than rounding does (random numbers, places)"
-            self.samples = [sample for sample in self.samples if sample.source != source]
+        if update and found.l2 > _NOT_BENIGN * update:
+            self._leave_out(source, "changes the step itself, not its rounding")
             return
         self.samples.append(Sample(self.stage, batch.step, source, found.l2, found.buffers, found.optimizer, update))
+
+    def _leave_out(self, source: str, why: str) -> None:
+        self.probes.unavailable[source] = why
+        self.samples = [sample for sample in self.samples if sample.source != source]
 
     def result(self, steps: int, horizon: int, stages: list[tuple[int, int]], seconds: float) -> Calibration:
         by_source: dict[str, list[Sample]] = {}
