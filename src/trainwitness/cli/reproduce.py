@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,9 @@ def reproduce(
     experiment: Annotated[str | None, typer.Argument(help="Which one; without it they are listed.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version, under a minute on CPU.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    summary: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Print all results kept in DIR as one Markdown page.")
+    ] = None,
     data: DataOption = None,
     json: JsonOption = None,
 ) -> int:
@@ -23,6 +27,11 @@ def reproduce(
     from trainwitness.experiments.experiment import EXPERIMENTS, Setting, find, table
 
     output = Output(json)
+    if summary is not None:
+        from trainwitness.experiments.summary import markdown
+
+        output.say(markdown(summary).rstrip())
+        return 0
     if experiment is None:
         for name, (reproduces, about) in EXPERIMENTS.items():
             output.say(f"{name:<20}{reproduces:<38}{about}")

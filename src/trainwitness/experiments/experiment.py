@@ -82,12 +82,13 @@ def table(rows: Sequence[Row]) -> list[str]:
     if not rows:
         return []
     header = [key for key in rows[0] if not isinstance(rows[0][key], (dict, list))]
-    cells = [header, *([_cell(row.get(key)) for key in header] for row in rows)]
+    cells = [header, *([cell(row.get(key)) for key in header] for row in rows)]
     widths = [max(len(line[k]) for line in cells) for k in range(len(header))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """A value as a table shows it."""
     if value is None:
         return "-"
     if isinstance(value, float):
