@@ -10,24 +10,26 @@ from trainwitness.core.errors import StorageError
 from trainwitness.experiments.experiment import EXPERIMENTS, cell
 
 WHY = {
-    "reproduction-error": "Ours agree with the papers to a factor of 6, but for two. The transformer is 10 to 40 times quieter "
-    "than theirs: unexplained (another framework, GPU and attention kernel). vggmini on CPU is 14 to 36 "
-    "times noisier than Fig. 2, which is about one GPU: other convolution kernels (oneDNN switched off, "
-    "channels last) differ that much. On one GPU it agrees.",
-    "mixed-precision": "Ours agree within a factor of 5, but for vggmini, which is 20 to 40 times quieter than theirs: "
-    "unexplained; ours is early in training, where its gradients are small.",
-    "hardware": "GPU against CPU is as near as the papers' GPU against GPU, or nearer. Deterministic algorithms give "
-    "exactly 0 on the same machine and change nothing across machines. The workshop paper's 4.4e-4 for "
-    "VGGmini is a thousand times ours: unexplained; a jump at a near tie later in training could be that "
-    "large.",
+    "reproduction-error": "Ours agree with the papers to a factor of 6, but for two. The transformer is 10 to 40 "
+    "times quieter than theirs: unexplained (another framework, GPU and attention kernel). "
+    "vggmini on CPU is 14 to 36 times noisier than Fig. 2, which is about one GPU: other "
+    "convolution kernels (oneDNN switched off, channels last) differ that much. On one GPU it"
+    " agrees.",
+    "mixed-precision": "Ours agree within a factor of 5, but for vggmini, which is 20 to 40 times quieter than "
+    "theirs: unexplained; ours is early in training, where its gradients are small.",
+    "hardware": "GPU against CPU is as near as the papers' GPU against GPU, or nearer. Deterministic "
+    "algorithms give exactly 0 on the same machine and change nothing across machines. The "
+    "workshop paper's 4.4e-4 for VGGmini is a thousand times ours: unexplained; a jump at a "
+    "near tie later in training could be that large.",
     "shuffle": "Confirmed.",
-    "accuracy": "LeNet confirmed. FCN/Adult at 0.75 is the share of the larger class: with inputs as they are the "
-    "model hardly leaves it; standardised, it learns.",
-    "forging-fraction": "Our attack and the nearest neighbour stay near the honest gradient where random search does not. The"
-    " papers' figures for vggmini (2.4) are a thousand times the whole update here.",
-    "forging-loss": "Early in the training of vggmini the error of forging one example follows the distance to its "
-    "nearest neighbour and not its loss, the opposite of Fig. 4b and 11; the papers looked at a trained "
-    "LeNet.",
+    "accuracy": "LeNet confirmed. FCN/Adult at 0.75 is the share of the larger class: with inputs as they"
+    " are the model hardly leaves it; standardised, it learns.",
+    "forging-fraction": "Our attack and the nearest neighbour stay near the honest gradient where random search "
+    "does not. The papers' figures for vggmini (2.4) are a thousand times the whole update "
+    "here.",
+    "forging-loss": "Early in the training of vggmini the error of forging one example follows the distance "
+    "to its nearest neighbour and not its loss, the opposite of Fig. 4b and 11; the papers "
+    "looked at a trained LeNet.",
 }
 """Differences of more than an order of magnitude, explained or marked."""
 
