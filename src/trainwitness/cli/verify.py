@@ -62,9 +62,9 @@ def verify(
     Example: trainwitness verify run.trace --threshold 1e-6
     """
     from trainwitness.core.numerics import Numerics
-    from trainwitness.core.verdict import Threshold
     from trainwitness.trace.reader import Trace
     from trainwitness.verification.calibration import load_calibration
+    from trainwitness.verification.policies.fixed import Fixed
     from trainwitness.verification.verify import numerics_for
     from trainwitness.verification.verify import verify as verify_trace
 
@@ -74,7 +74,7 @@ def verify(
     given = {key: value for key, value in changes.items() if value is not None}
     with wrong_options():
         numerics = Numerics.model_validate(numerics_for(opened.manifest, None).model_dump() | given)
-        chosen_threshold = None if threshold is None else Threshold(value=threshold)
+        chosen_threshold = None if threshold is None else Fixed(threshold).threshold()
     chosen = _range(steps, opened.steps)
     names = [name.strip() for name in require.split(",") if name.strip()]
     with output.progress("recomputing", chosen[1] - chosen[0]) as advance:
