@@ -35,6 +35,19 @@ def test_margins_are_logarithms_of_the_best_error_over_the_threshold(tmp_path: P
     assert len(margin.to_json()["steps"]) == 3
 
 
+def test_a_required_margin_decides(tmp_path: Path) -> None:
+    task = tiny_task()
+    record(task, tmp_path / "t", steps=3)
+    trace = Trace.open(tmp_path / "t")
+    answers = {}
+    for eps in (1e-9, 1e-2):
+        verdict = verify(trace, task=task, threshold=Threshold(value=eps))
+        answers[eps] = with_red_team(verdict, trace, task, required=True)[0]
+    assert answers[1e-9].verdict == "ACCEPT"
+    assert answers[1e-2].verdict == "INCONCLUSIVE"
+    assert answers[1e-2].reasons[0].startswith("forgery_margin is required")
+
+
 def test_a_red_team_needs_a_threshold(tmp_path: Path) -> None:
     task = tiny_task()
     record(task, tmp_path / "t", steps=2)

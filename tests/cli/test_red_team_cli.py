@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,21 @@ def test_a_red_team_on_the_command_line(folder: Path) -> None:
     result = envelope((folder / "v.json").read_text(), "verify")
     assert len(result["red_team"]["steps"]) == 3
     assert result["properties"]["forgery_margin"]["standing"] == "established"
+
+
+def test_a_margin_can_be_required(folder: Path) -> None:
+    required = ["verify", "run.trace", "--require", "forgery_margin"]
+    out, _ = run(*required, "--calibration", "cal.json", "--red-team", cwd=folder)
+    assert out.startswith("ACCEPT")
+    run(*required, "--threshold", "0.01", "--red-team", cwd=folder, code=4)
+    run(*required, "--calibration", "cal.json", cwd=folder, code=4)  # nobody attacked
+
+
+def test_no_folder_of_this_machine_reaches_a_result(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["trainwitness", "inspect", str(folder / "run.trace"), "--json", str(folder / "i.json")]
+    monkeypatch.setattr(sys, "argv", words)
+    run(*words[1:], cwd=folder)
+    assert json.loads((folder / "i.json").read_text())["command"][1:] == ["inspect", "run.trace", "--json", "i.json"]
 
 
 def test_forging_one_step_and_a_whole_unlearning_claim(folder: Path, tmp_path: Path) -> None:

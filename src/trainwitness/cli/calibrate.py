@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainwitness.cli.output import DataOption, JsonOption, Output, time_text
+from trainwitness.cli.output import DataOption, JsonOption, Output, SetOption, time_text
 from trainwitness.cli.record import PrecisionChoice, task_spec, wrong_options
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ def calibrate(
     precision: Annotated[PrecisionChoice | None, typer.Option(help="Arithmetic (float32, or the trace's).")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, ... (cpu, or the trace's if it is here).")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads (default: PyTorch's choice).")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another option of the task; repeatable.")
-    ] = None,
+    option: SetOption = None,
     data: DataOption = None,
     json: JsonOption = None,
 ) -> int:

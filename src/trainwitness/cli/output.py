@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any, ParamSpec
 
 import typer
@@ -21,6 +21,9 @@ Advance = Callable[[int], None]
 JsonOption = Annotated[
     str | None,
     typer.Option("--json", metavar="PATH", help="Write the result as JSON to PATH, or to stdout with '-'."),
+]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another option of the task; repeatable.")
 ]
 DataOption = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder of data sets (default: $TRAINWITNESS_DATA).")
@@ -112,7 +115,7 @@ class Output:
         from trainwitness.core.environment import current_environment
         from trainwitness.core.result import Result
 
-        command = ["trainwitness", *sys.argv[1:]]
+        command = ["trainwitness", *map(without_folder, sys.argv[1:])]
         text = Result(kind=kind, command=command, environment=current_environment(), result=result).to_json()
         if self._json_path == "-":
             typer.echo(text)
@@ -121,6 +124,11 @@ class Output:
             Path(self._json_path).write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise StorageError(f"{self._json_path}: cannot be written: {error.strerror}") from error
+
+
+def without_folder(word: str) -> str:
+    """A word of the command line; of an absolute path only the name, since results are published."""
+    return PurePath(word).name if PurePath(word).is_absolute() else word
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trainwitness.cli.output import DataOption, JsonOption, Output, time_text
+from trainwitness.cli.output import DataOption, JsonOption, Output, SetOption, time_text
 from trainwitness.cli.record import task_spec, wrong_options
 
 
@@ -25,9 +25,7 @@ def play(
     batch_size: Annotated[int | None, typer.Option(min=1, help="Examples per step.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the game.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
-    option: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another option of the task; repeatable.")
-    ] = None,
+    option: SetOption = None,
     data: DataOption = None,
     json: JsonOption = None,
 ) -> int:

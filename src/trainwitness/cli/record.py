@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from trainwitness.cli.output import DataOption, JsonOption, Output, size_text, time_text
+from trainwitness.cli.output import DataOption, JsonOption, Output, SetOption, size_text, time_text
 
 if TYPE_CHECKING:
     from trainwitness.core.numerics import Numerics
@@ -32,9 +32,7 @@ def record(
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads (default: PyTorch's choice).")] = None,
     deterministic: Annotated[bool, typer.Option("--deterministic", help="Deterministic algorithms only.")] = False,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Keep only every K-th State.")] = 1,
-    option: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another option of the task; repeatable.")
-    ] = None,
+    option: SetOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted recording.")] = False,
     data: DataOption = None,
     json: JsonOption = None,

@@ -13,6 +13,7 @@ from trainwitness.cli.record import PrecisionChoice, wrong_options
 if TYPE_CHECKING:
     from trainwitness.core.verdict import Verdict
 
+MARGIN = "forgery_margin"
 EXIT = {"ACCEPT": 0, "REJECT": 1, "INCONCLUSIVE": 4}
 
 
@@ -89,7 +90,7 @@ def verify(
             steps=chosen,
             numerics=numerics,
             model=model,
-            require=names,  # type: ignore[arg-type]
+            require=[name for name in names if not (red_team and name == MARGIN)],  # type: ignore[misc]
             one_by_one=one_by_one,
             on_step=lambda _: advance(opened.manifest.checkpoint_every),
         )
@@ -98,7 +99,8 @@ def verify(
         from trainwitness.audit.red_team import with_red_team
         from trainwitness.verification.verify import resolve_task
 
-        verdict, margin = with_red_team(verdict, opened, resolve_task(task, opened.manifest, data), numerics)
+        built = resolve_task(task, opened.manifest, data)
+        verdict, margin = with_red_team(verdict, opened, built, numerics, required=MARGIN in names)
         result = {"red_team": margin.to_json()}
     say_verdict(output, verdict)
     output.result("verify", verdict.model_dump(mode="json") | result)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwitness.core.numerics import Numerics
+from trainwitness.core.rates import exact_interval
 from trainwitness.experiments.experiment import Setting
 from trainwitness.tasks.registry import build_task
 from trainwitness.tasks.task import TaskSpec
@@ -45,7 +46,7 @@ def run(setting: Setting) -> dict[str, Any]:
         largest.append(error)
     rows = [
         {"policy": name, "stated": RATE, "traces": traces, "steps": steps}
-        | {"rejected": count, "rate": count / traces, "95% at most": _upper(count, traces)}
+        | {"rejected": count, "rate": count / traces, "95% at most": exact_interval(count, traces, outside=0.1)[1]}
         for name, count in rejected.items()
     ]
     notes = [
@@ -85,10 +86,3 @@ def _judged(
             if policy == policies[0]:
                 ties, largest = sum(e.rest_of_jump is not None for e in found.steps), found.max_l2
     return refused, ties, largest
-
-
-def _upper(count: int, total: int) -> float:
-    """The exact (Clopper-Pearson) upper 95% bound of a rate."""
-    from scipy.stats import beta
-
-    return 1.0 if count == total else float(beta.ppf(0.95, count + 1, total - count))

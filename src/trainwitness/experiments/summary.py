@@ -24,12 +24,6 @@ WHY = {
     "shuffle": "Confirmed.",
     "accuracy": "LeNet confirmed. FCN/Adult at 0.75 is the share of the larger class: with inputs as they"
     " are the model hardly leaves it; standardised, it learns.",
-    "forging-fraction": "Our attack and the nearest neighbour stay near the honest gradient where random search "
-    "does not. The papers' figures for vggmini (2.4) are a thousand times the whole update "
-    "here.",
-    "forging-loss": "Early in the training of vggmini the error of forging one example follows the distance "
-    "to its nearest neighbour and not its loss, the opposite of Fig. 4b and 11; the papers "
-    "looked at a trained LeNet.",
 }
 """Differences of more than an order of magnitude, explained or marked."""
 

@@ -17,6 +17,7 @@ from trainwitness.core.forgery import Cost, Forgery
 from trainwitness.core.seeds import derive, permutation
 from trainwitness.forging.forger import DEFAULT, Choice, find
 from trainwitness.forging.problem import Problem, make_problem
+from trainwitness.tasks.dataset import Dataset
 from trainwitness.trace.format import StepRecord
 from trainwitness.trace.reader import Segment, Trace
 from trainwitness.trace.rewrite import rewrite
@@ -69,7 +70,7 @@ def _problems(problem: Problem, choice: Choice) -> Iterator[str]:
     yield from row_problems(choice.batch, dataset)
 
 
-def contents(batch: Batch, dataset: Any) -> list[bytes]:
+def contents(batch: Batch, dataset: Dataset) -> list[bytes]:
     """The rows of a batch as they are used, by position."""
     rows = [row for micro in batch.rows for row in micro]
     return [batch.carried.get(k) or dataset.row(row) for k, row in enumerate(rows)]

@@ -10,6 +10,7 @@ from typing import Any
 
 from trainwitness.core.forgery import Forgery
 from trainwitness.core.numerics import Numerics
+from trainwitness.core.rates import exact_interval
 from trainwitness.core.seeds import derive
 from trainwitness.core.verdict import Threshold
 from trainwitness.forging.forge import attack
@@ -34,12 +35,8 @@ class Game:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The exact (Clopper-Pearson) 95% interval of the probability of winning."""
-        from scipy.stats import beta
-
-        low = 0.0 if not self.wins else float(beta.ppf(0.025, self.wins, self.rounds - self.wins + 1))
-        high = 1.0 if self.wins == self.rounds else float(beta.ppf(0.975, self.wins + 1, self.rounds - self.wins))
-        return low, high
+        """The exact 95% interval of the probability of winning."""
+        return exact_interval(self.wins, self.rounds)
 
 
 def play(

@@ -18,6 +18,7 @@ from trainwitness.core.numerics import Precision
 from trainwitness.core.state import State
 from trainwitness.core.verdict import MAX_SHARE, Judge, StepError
 from trainwitness.trace.reader import Segment
+from trainwitness.training.apply_numerics import COMPUTE_DTYPE
 from trainwitness.training.randomness import drew_random_numbers
 from trainwitness.training.stepper import Stepper
 from trainwitness.training.vectorised import VectorisedSteps
@@ -52,7 +53,7 @@ class Recomputer:
         jumps: Jumps | None = None,
     ) -> None:
         self._stepper, self._tolerated, self._scale, self._jumps = stepper, tolerated, scale, jumps
-        self._ruler = Ruler(recorded, stepper.numerics.precision)
+        self._ruler, self._recorded = Ruler(recorded, stepper.numerics.precision), COMPUTE_DTYPE[recorded]
         self._vectorised = VectorisedSteps(stepper) if many and VectorisedSteps.supports(stepper) else None
         self._at: Mapping[str, torch.Tensor] | None = None
         """The stored tensors that the live model equals, bit for bit, if it does."""
@@ -92,14 +93,10 @@ class Recomputer:
         """Whether a segment may be one of many: a whole step from a State with just the expected tensors."""
         if self._vectorised is None or len(segment.records) != 1 or len(segment.records[0].rows) != 1:
             return False
-        expected = {n: (t.shape, self._ruler_dtype) for n, t in self._stepper.live.model_tensors().items()}
+        expected = {n: (t.shape, self._recorded) for n, t in self._stepper.live.model_tensors().items()}
         before = segment.before.tensors
         held = {n: (t.shape, t.dtype) for n, t in before.items() if not n.endswith("/momentum_buffer")}
         return expected == held
-
-    @property
-    def _ruler_dtype(self) -> torch.dtype:
-        return torch.float64 if self._ruler.recorded == "float64" else torch.float32
 
     def _together(self, segments: Sequence[Segment]) -> Iterator[tuple[Segment, StepError]]:
         """Several one-step segments at once (see `vectorised.py`), up to the first that is not tolerated."""
@@ -232,7 +229,7 @@ class Recomputer:
         self._start_scale()
 
     def _cast(self, state: State) -> State:
-        return state if self._ruler_dtype == self._stepper.dtype else cast(state, self._stepper.dtype)
+        return state if self._recorded == self._stepper.dtype else cast(state, self._stepper.dtype)
 
 
 def _failed(segment: Segment, problems: list[str]) -> StepError:
