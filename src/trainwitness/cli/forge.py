@@ -13,6 +13,9 @@ from trainwitness.cli.output import AttackSetOption, DataOption, JsonOption, Out
 if TYPE_CHECKING:
     from trainwitness.core.forgery import Forgery
 
+MOST_SHOWN = 24
+"""Examples in the JSON, over all steps."""
+
 
 def forge(
     trace: Annotated[Path, typer.Argument(help="A trace folder or packed trace.")],
@@ -39,6 +42,7 @@ def forge(
     Example: trainwitness forge run.trace --step 10 --remove 123 --out forged.trace
     """
     from trainwitness.core.errors import StorageError, UsageError
+    from trainwitness.forging.examples import examples
     from trainwitness.forging.forge import attack as run_attack
     from trainwitness.forging.forge import step_problem, steps_with, write_forged
     from trainwitness.forging.forger import checked
@@ -61,19 +65,21 @@ def forge(
     steps = steps_with(opened, rows) if step is None else [step]
     if not steps:
         raise UsageError(f"no step has any of the rows {remove}", hint="there is nothing to forge")
-    forgeries = []
+    forgeries, shown = [], []
     with output.progress(f"forging with {attack}", len(steps)) as advance:
         for number in steps:
             problem = step_problem(
                 opened, stepper, number, removed=rows, fraction=fraction, seed=seed, pool_size=pool, seconds=seconds
             )
             forgeries.append(run_attack(problem, attack, **settings))
+            shown += examples(problem.batch, forgeries[-1], stepper.task.dataset)
             advance(1)
     write_forged(opened, out, forgeries)
     for forgery in forgeries:
         say_forgery(output, forgery)
     output.say(f"forged trace: {out}")
-    output.result("forge", {"out": str(out), "forgeries": [forgery_json(forgery) for forgery in forgeries]})
+    told = [forgery_json(forgery) for forgery in forgeries]
+    output.result("forge", {"out": str(out), "forgeries": told, "examples": shown[:MOST_SHOWN]})
     return 0
 
 

@@ -13,6 +13,7 @@ from trainwitness.cli.output import verb
 from trainwitness.cli.pack import pack, unpack
 from trainwitness.cli.play import play
 from trainwitness.cli.record import record
+from trainwitness.cli.report import report
 from trainwitness.cli.reproduce import reproduce
 from trainwitness.cli.tasks import tasks
 from trainwitness.cli.verify import verify
@@ -41,7 +42,7 @@ def _main(
     pass
 
 
-for function in (demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, forge, play, reproduce):
+for function in (demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, forge, play, reproduce, report):
     app.command()(verb(function))
 
 

@@ -57,6 +57,12 @@ class TraceMismatch(TrainwitnessError):
     exit_code = 3
 
 
+class ResultDamaged(TrainwitnessError):
+    """A file that should be the JSON of a verb is not."""
+
+    exit_code = 3
+
+
 class StorageError(TrainwitnessError):
     """The disk refused: full, read-only, or in use by another recorder."""
 
