@@ -26,18 +26,10 @@ def report(
     Example: trainwitness report verdict.json cal.json --out report.html
     """
     with extra("report"):
-        from trainwitness.report.page import page
-    from trainwitness.core.errors import StorageError
-    from trainwitness.report.read import read_envelope
+        from trainwitness.report.page import write_page
 
     output = Output(json)
-    text = page([read_envelope(path) for path in results], title=title)
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StorageError(
-            f"{out}: cannot be written: {error.strerror}", hint="choose another place with --out"
-        ) from error
-    output.say(f"report: {out}, {len(results)} results, {size_text(len(text.encode()))}")
+    size = write_page(results, out, title=title)
+    output.say(f"report: {out}, {len(results)} results, {size_text(size)}")
     output.result("report", {"out": out.name, "results": [path.name for path in results]})
     return 0

@@ -8,13 +8,14 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import jinja2
 from plotly.offline import get_plotlyjs
 
 import trainwitness.report.kinds  # noqa: F401  (registers every kind)
-from trainwitness.core.errors import ResultDamaged
+from trainwitness.core.errors import ResultDamaged, StorageError
 from trainwitness.core.version import version
 from trainwitness.experiments.experiment import cell
 from trainwitness.report.blocks import Facts, Plot, Section
@@ -22,7 +23,7 @@ from trainwitness.report.kinds import any as any_kind
 from trainwitness.report.kinds.kind import teller_of
 from trainwitness.report.pictures import png_uri
 from trainwitness.report.plots import figure
-from trainwitness.report.read import Envelope
+from trainwitness.report.read import Envelope, read_envelope
 
 MOST_ROWS = 1000
 """Rows of a table on the page; the JSON has them all."""
@@ -52,6 +53,16 @@ def page(envelopes: Sequence[Envelope], *, title: str = "trainwitness report") -
         script=_asset("page.js"),
         plotly=jinja2.filters.do_mark_safe(get_plotlyjs()) if plots else "",
     )
+
+
+def write_page(results: Sequence[Path], out: Path, *, title: str = "trainwitness report") -> int:
+    """Reads results, writes their page, and says how many bytes it has."""
+    content = page([read_envelope(path) for path in results], title=title).encode()
+    try:
+        out.write_bytes(content)
+    except OSError as error:
+        raise StorageError(f"{out}: cannot be written: {error.strerror}", hint="choose another place") from error
+    return len(content)
 
 
 def told_section(envelope: Envelope, everything: Sequence[Envelope]) -> Section:
