@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import shutil
 import signal
 import subprocess
@@ -252,12 +254,21 @@ def test_an_internal_error_is_70_and_says_how_to_report(tmp_path: Path) -> None:
     assert "TRAINWITNESS_DEBUG=1" in err
 
 
-def test_version_and_help(tmp_path: Path) -> None:
+def test_version_names_the_revision(tmp_path: Path) -> None:
     out, _ = run_process("--version", cwd=tmp_path)
-    assert out.startswith("trainwitness 0.")
-    for verb in ("demo", "tasks", "record", "verify", "diff", "inspect", "pack", "unpack"):
-        out, _ = run_process(verb, "--help", cwd=tmp_path)
-        assert "Example: trainwitness " + verb in out
+    assert re.fullmatch(r"trainwitness 0\.\S+ \(revision [0-9a-f]{7,40}(-dirty)?\)\n", out)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("trainwitness ver", "verify"), ("trainwitness verify --thre", "--threshold")]
+)
+def test_the_shell_completes(tmp_path: Path, typed: str, offered: str) -> None:
+    """What bash asks for on Tab."""
+    asked = {"_TRAINWITNESS_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    done = subprocess.run(
+        TRAINWITNESS, cwd=tmp_path, env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert offered in done.stdout.split()
 
 
 def test_a_closed_pipe_is_no_error_message(recorded: Path) -> None:

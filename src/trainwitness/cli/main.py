@@ -17,7 +17,7 @@ from trainwitness.cli.report import report
 from trainwitness.cli.reproduce import reproduce
 from trainwitness.cli.tasks import tasks
 from trainwitness.cli.verify import verify
-from trainwitness.core.version import version
+from trainwitness.core.version import revision, version
 
 app = typer.Typer(
     name="trainwitness",
@@ -29,14 +29,15 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"trainwitness {version()}")
+        found = revision()
+        typer.echo(f"trainwitness {version()}" + (f" (revision {found})" if found else ""))
         raise typer.Exit
 
 
 @app.callback()
 def _main(
     _version: bool = typer.Option(
-        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
+        False, "--version", callback=_show_version, is_eager=True, help="Show version and revision."
     ),
 ) -> None:
     pass

@@ -27,6 +27,7 @@ from trainwitness.verification.distance import Ruler, update_size
 from trainwitness.verification.noise import NOT_HARDWARE, Probe, Probes, variations
 
 STAGES = 5
+MAKE_ONE = "make one with trainwitness calibrate TASK --out FILE"
 _NOT_BENIGN = 0.3
 """A variation that moves the result by this share of the update computes something else."""
 Part = Literal["l2", "buffers", "optimizer"]
@@ -253,15 +254,13 @@ def load_calibration(path: Path) -> Calibration:
     try:
         envelope = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(envelope, dict) or envelope.get("kind") != "calibrate":
-            raise TraceDamaged(
-                f"{path}: not a calibration", hint="make one with trainwitness calibrate TASK --out FILE"
-            )
+            raise TraceDamaged(f"{path}: not a calibration", hint=MAKE_ONE)
         return Calibration.model_validate(envelope["result"])
     except OSError as error:
-        raise StorageError(f"{path}: cannot be read: {error.strerror}") from error
+        raise StorageError(f"{path}: cannot be read: {error.strerror}", hint=MAKE_ONE) from error
     except (ValueError, KeyError) as error:
         what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        raise TraceDamaged(f"{path}: not a calibration: {what}") from error
+        raise TraceDamaged(f"{path}: not a calibration: {what}", hint=MAKE_ONE) from error
 
 
 def calibration_mismatches(
