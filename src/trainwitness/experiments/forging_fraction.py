@@ -55,8 +55,8 @@ def run(setting: Setting) -> dict[str, Any]:
                         | {"paper": REPORTED.get((name, size, attack_name)) if fraction == 1 else None}
                     )
     notes = [
-        f"a batch after {stage * 100:,} examples of training, 3 runs (1 from b = 1000), replacements from max(1000, 2b) "
-        f"rows, {SECONDS:.0f} s for each attack",
+        f"a batch after {stage * 100:,} examples of training, 3 runs (1 from b = 1000), replacements from "
+        f"max(1000, 2b) rows, {SECONDS:.0f} s for each attack",
         "the papers' scripts: one scaled errors by sqrt(0.01) instead of 0.01 (10 times larger), one put softmax "
         "before cross-entropy (about 10 times smaller); ours are l2 errors of the step function",
         "paper: LeNet b = 100 7.9e-3 (Kong), b = 1000 1e-3 (Thudi), VGGmini b = 100 2.398 (Kong), stage not stated",
