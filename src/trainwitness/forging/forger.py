@@ -67,6 +67,7 @@ def checked(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
             )
         kind = type(known[key])
         value = {"true": True, "false": False}.get(str(given), given) if kind is bool else given
+        value = tuple(value) if kind is tuple and isinstance(value, list) else value
         if not isinstance(value, (int, float) if kind is float else kind):
             raise UsageError(f"{name}: {key}={value} is not of the kind of {key}={known[key]}")
         taken[key] = value
