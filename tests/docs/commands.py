@@ -1,8 +1,9 @@
 """The commands of a documentation page, as a reader would type them.
 
 In fenced blocks marked `sh` every line is one; in transcripts those after `$ `; in indented blocks those that begin
-with `trainwitness`. `# exit code N` says how it ends. `<!-- before: COMMAND -->` sets a scene that the page takes for
-granted, `<!-- not run: WHY -->` before a block names what this machine may lack. A block titled `NAME.py` is that file.
+with `trainwitness`. `# exit code N` says how it ends. `<!-- before: COMMAND -->` sets a scene that the page takes
+for granted, `<!-- not run: WHY -->` before a block names what a machine may lack. A block titled `NAME.py` is that
+file.
 """
 
 from __future__ import annotations

@@ -74,7 +74,8 @@ def test_the_site_builds_without_the_network(tmp_path: Path) -> None:
     blocked = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
-        cwd=ROOT, env=os.environ | blocked | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False,
+        cwd=ROOT, env=os.environ | blocked | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     for page in ("index", "tutorial", "glossary", "results", "reference/python", "reference/commands"):

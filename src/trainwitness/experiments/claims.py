@@ -73,8 +73,8 @@ CLAIMS: tuple[Claim, ...] = (
               suspect=_more_than_the_update if task.startswith("vgg") else None)
         for (task, size, _), figure in forging_fraction.REPORTED.items()
     ),
-    Claim(f"{PAPER}, Fig. 11", "forging one example: its error follows its loss (rho, lower end of 95%)", "forging-loss", 0.0,
-          {"error against": "loss"}, "95% from", "at least",
+    Claim(f"{PAPER}, Fig. 11", "forging one example: its error follows its loss (rho, lower end of 95%)",
+          "forging-loss", 0.0, {"error against": "loss"}, "95% from", "at least",
           why="not where VGGmini has hardly begun to learn and all losses are alike"),
     Claim(f"{PAPER}, Fig. 4b", "and not the distance to its neighbours (rho, lower end of 95%)", "forging-loss", 0.0,
           {"error against": "distance to the nearest of its class"}, "95% from", "at most",
