@@ -68,8 +68,8 @@ CLAIMS: tuple[Claim, ...] = (
         for precision, orders in forging_stages.PAPER_ORDERS.items()
     ),
     *(
-        Claim(f"{PAPER}, of Kong and Thudi", f"{task}, b = {size}: greedy search, the whole batch", "forging-fraction",
-              figure, {"task": task, "batch": size, "paper": figure}, "mean",
+        Claim(f"{PAPER}, of Kong and Thudi", f"{task}, b = {size}: greedy search, the whole batch",
+              "forging-fraction", figure, {"task": task, "batch": size, "paper": figure}, "mean",
               suspect=_more_than_the_update if task.startswith("vgg") else None)
         for (task, size, _), figure in forging_fraction.REPORTED.items()
     ),
