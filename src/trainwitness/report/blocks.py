@@ -43,6 +43,8 @@ class Claim:
     meaning: str
     standing: str
     why: str
+    word: str = ""
+    """Shown in place of the standing."""
 
     @property
     def tone(self) -> Tone:
@@ -55,6 +57,7 @@ class Claims:
     """All properties of a verdict."""
 
     claims: Sequence[Claim]
+    title: str = "What is established"
 
 
 @dataclass(frozen=True)
