@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import torch
 
 from trainwitness.core.batch import Batch
+from trainwitness.core.errors import UsageError
 from trainwitness.core.numerics import Numerics
+from trainwitness.core.seeds import derive
 from trainwitness.core.state import State
 from trainwitness.tasks.dataset import Dataset
 from trainwitness.tasks.initial import initial_model
 from trainwitness.tasks.task import Task
 from trainwitness.training.apply_numerics import COMPUTE_DTYPE, applied, autocast, check_device
+from trainwitness.training.exact.arithmetic import arithmetic
+from trainwitness.training.exact.convert import check_supported
+from trainwitness.training.exact.leaf import leaf
+from trainwitness.training.exact.optimisers import exact_optimizer
+from trainwitness.training.exact.witness import Witness
 from trainwitness.training.live import Live
 from trainwitness.training.randomness import seed_micro_batch
 
@@ -33,6 +41,11 @@ class Stepper:
         self.dtype = COMPUTE_DTYPE[self.numerics.precision]
         model = initial_model(task).to(self.device, self.dtype)
         optimizer = task.optimizer(model.parameters(), task.schedule.learning_rate(0))
+        self.exact = self.numerics.precision == "exact"
+        self._witnesses: list[Witness] = []
+        if self.exact:
+            check_supported(model)
+            optimizer = exact_optimizer(optimizer)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.numerics.precision == "float16")
         self.live = Live(model.train(), optimizer, self.scaler)
 
@@ -56,22 +69,43 @@ class Stepper:
             group["lr"] = self.task.schedule.learning_rate(batch.step)
         optimizer.zero_grad(set_to_none=True)
         total, first = torch.zeros((), device=self.device), 0
+        self._witnesses = []
         with applied(self.numerics):
             for micro, rows in enumerate(batch.rows):
                 if announce is not None:
                     announce(rows)
                 seed_micro_batch(self.task.seed, batch.step, micro)
                 carried = {k - first: row for k, row in batch.carried.items() if first <= k < first + len(rows)}
-                inputs, labels = fetch(self.task.dataset, rows, self.device, self.dtype, carried)
-                with autocast(self.numerics):
+                inputs, labels = self._fetch(rows, carried)
+                with self._arithmetic(batch.step, micro):
                     loss = self.task.loss(model(inputs), labels)
                 # Equal weight per example: the mean over the batch, whatever the micro-batches.
                 share = loss if len(rows) == batch.size else loss * (len(rows) / batch.size)
                 torch.autograd.backward(self.scaler.scale(share))
                 total, first = total + share.detach(), first + len(rows)
+            for witness in self._witnesses:
+                witness.check()
             self.scaler.step(optimizer)
             self.scaler.update()
         return total
+
+    def leaf(self, step: int) -> bytes:
+        """In exact arithmetic: the digest of the step that was run last."""
+        if not self.exact:
+            raise UsageError("only exact arithmetic has a digest per step", hint='use precision="exact"')
+        return leaf(step, self._witnesses, self.live.tensors())
+
+    def _arithmetic(self, step: int, micro: int) -> AbstractContextManager[object]:
+        if not self.exact:
+            return autocast(self.numerics)
+        self._witnesses.append(Witness(derive(self.task.seed, "step", step, micro)))
+        return arithmetic(self._witnesses[-1])
+
+    def _fetch(self, rows: Sequence[int], carried: Mapping[int, bytes]) -> tuple[torch.Tensor, torch.Tensor]:
+        # Exact inputs are normalised on the CPU: a GPU divides by a number as it multiplies by its reciprocal.
+        home = torch.device("cpu") if self.exact else self.device
+        inputs, labels = fetch(self.task.dataset, rows, home, self.dtype, carried)
+        return inputs.to(self.device), labels.to(self.device)
 
 
 def fetch(

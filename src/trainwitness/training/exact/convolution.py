@@ -1,0 +1,110 @@
+"""Two-dimensional convolution: every window copied into a column, and one exact matrix product.
+
+No library convolution is called: those may choose FFT or Winograd, whose intermediate values are rounded.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from trainwitness.training.exact.grid import (
+    ACTIVATION_BITS,
+    WEIGHT_BITS,
+    joined,
+    limb_count,
+    room,
+    rounded,
+    write_limbs,
+)
+from trainwitness.training.exact.linear import Gradients
+from trainwitness.training.exact.sums import product
+from trainwitness.training.exact.windows import Windows
+from trainwitness.training.exact.witness import Witness
+
+
+class Shape(NamedTuple):
+    """How windows lie, and in how many groups the channels are."""
+
+    windows: Windows
+    groups: int
+
+
+class Convolution(torch.autograd.Function):
+    """Channels lie outermost inside ([channel, example, row, column]), so that all examples are one product."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        shape: Shape,
+        witness: Witness,
+    ) -> torch.Tensor:
+        ctx.witness, ctx.call, ctx.shape, ctx.bias = witness, witness.call(), shape, bias is not None
+        near = rounded(x, ACTIVATION_BITS, witness).transpose(0, 1)
+        kernel = rounded(weight, WEIGHT_BITS, witness)
+        ctx.save_for_backward(near, kernel)
+        columns, (rows, cols) = _columns(near, shape)
+        out = product(kernel.view(shape.groups, -1, columns.shape[1]), columns)
+        out = out.view(len(kernel), near.shape[1], rows, cols)
+        if bias is not None:
+            out.add_(bias.view(-1, 1, 1, 1))
+        return out.transpose(0, 1)
+
+    @staticmethod
+    def backward(ctx: Any, *errors: torch.Tensor) -> Gradients:
+        near, kernel = ctx.saved_tensors
+        witness: Witness = ctx.witness
+        shape: Shape = ctx.shape
+        error = errors[0].transpose(0, 1)
+        by_input = by_weight = by_bias = None
+        if ctx.needs_input_grad[0]:
+            by_input = _by_input(error, kernel, near.shape, shape, witness).transpose(0, 1)
+        if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
+            sums, plain = _sums(error, near, shape, witness)
+            sums = witness.keep(ctx.call, "weight", sums.view(-1, *kernel.shape))
+            by_weight = joined(sums)
+            if ctx.bias:
+                by_bias = joined(witness.keep(ctx.call, "bias", plain))
+        return by_input, by_weight, by_bias, None, None
+
+
+def _columns(near: torch.Tensor, shape: Shape) -> tuple[torch.Tensor, tuple[int, int]]:
+    """[groups, channels of a group x window, positions], and the number of rows and columns of positions."""
+    spread = shape.windows.spread(near)
+    return spread.reshape(shape.groups, spread.shape[0] * spread.shape[1] * spread.shape[2] // shape.groups, -1), (
+        spread.shape[-2],
+        spread.shape[-1],
+    )
+
+
+def _by_input(
+    error: torch.Tensor, kernel: torch.Tensor, size: torch.Size, shape: Shape, witness: Witness
+) -> torch.Tensor:
+    """Each example's errors on a grid of their own, through the kernel, added up where windows overlap, in order."""
+    outputs = len(kernel) // shape.groups
+    near = rounded(error, room(outputs, WEIGHT_BITS), witness, (0, 2, 3))
+    flat = kernel.view(shape.groups, outputs, -1)
+    columns = flat.mT @ near.reshape(shape.groups, outputs, -1)
+    height, width = shape.windows.size
+    return shape.windows.gather(columns.view(size[0], height, width, *near.shape[1:]), size)
+
+
+def _sums(
+    error: torch.Tensor, near: torch.Tensor, shape: Shape, witness: Witness
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The limbs of the gradients by kernel and bias: sums over all positions of all examples."""
+    columns, _ = _columns(near, shape)
+    count = error[0].numel()
+    bits = room(count, ACTIVATION_BITS)
+    limbs = limb_count(bits)
+    slots = torch.empty((limbs, *error.shape), dtype=error.dtype, device=error.device)
+    write_limbs(error, bits, slots.unbind(0), witness)
+    plain = slots.sum((2, 3, 4))
+    if shape.groups == 1:
+        return slots.view(-1, count) @ columns[0].T, plain
+    grouped = slots.view(limbs, shape.groups, -1, count)
+    return torch.stack([limb @ columns.mT for limb in grouped]), plain
