@@ -47,9 +47,9 @@ class Convolution(torch.autograd.Function):
         near = rounded(x, ACTIVATION_BITS, witness).transpose(0, 1)
         kernel = rounded(weight, WEIGHT_BITS, witness)
         ctx.save_for_backward(near, kernel)
-        columns, (rows, cols) = _columns(near, shape)
-        out = product(kernel.view(shape.groups, -1, columns.shape[1]), columns)
-        out = out.view(len(kernel), near.shape[1], rows, cols)
+        columns = _columns(near, shape)
+        out = torch.cat([product(a, b) for a, b in zip(_grouped(kernel, shape), columns, strict=True)])
+        out = out.view(len(kernel), near.shape[1], *shape.windows.counts(*x.shape[2:]))
         if bias is not None:
             out.add_(bias.view(-1, 1, 1, 1))
         return out.transpose(0, 1)
@@ -72,39 +72,37 @@ class Convolution(torch.autograd.Function):
         return by_input, by_weight, by_bias, None, None
 
 
-def _columns(near: torch.Tensor, shape: Shape) -> tuple[torch.Tensor, tuple[int, int]]:
-    """[groups, channels of a group x window, positions], and the number of rows and columns of positions."""
+def _columns(near: torch.Tensor, shape: Shape) -> tuple[torch.Tensor, ...]:
+    """For each group: [its channels x window, positions of all examples]."""
     spread = shape.windows.spread(near)
-    return spread.reshape(shape.groups, spread.shape[0] * spread.shape[1] * spread.shape[2] // shape.groups, -1), (
-        spread.shape[-2],
-        spread.shape[-1],
-    )
+    return spread.reshape(spread.shape[:3].numel(), -1).chunk(shape.groups)
+
+
+def _grouped(kernel: torch.Tensor, shape: Shape) -> tuple[torch.Tensor, ...]:
+    """For each group: [its outputs, its channels x window]."""
+    return kernel.flatten(1).chunk(shape.groups)
 
 
 def _by_input(
     error: torch.Tensor, kernel: torch.Tensor, size: torch.Size, shape: Shape, witness: Witness
 ) -> torch.Tensor:
     """Each example's errors on a grid of their own, through the kernel, added up where windows overlap, in order."""
-    outputs = len(kernel) // shape.groups
-    near = rounded(error, room(outputs, WEIGHT_BITS), witness, (0, 2, 3))
-    flat = kernel.view(shape.groups, outputs, -1)
-    columns = flat.mT @ near.reshape(shape.groups, outputs, -1)
-    height, width = shape.windows.size
-    return shape.windows.gather(columns.view(size[0], height, width, *near.shape[1:]), size)
+    near = rounded(error, room(len(kernel) // shape.groups, WEIGHT_BITS), witness, (0, 2, 3))
+    groups = near.reshape(len(kernel), -1).chunk(shape.groups)
+    columns = torch.cat([a.T @ b for a, b in zip(_grouped(kernel, shape), groups, strict=True)])
+    return shape.windows.gather(columns.view(size[0], *shape.windows.size, *near.shape[1:]), size)
 
 
 def _sums(
     error: torch.Tensor, near: torch.Tensor, shape: Shape, witness: Witness
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The limbs of the gradients by kernel and bias: sums over all positions of all examples."""
-    columns, _ = _columns(near, shape)
+    columns = _columns(near, shape)
     count = error[0].numel()
     bits = room(count, ACTIVATION_BITS)
     limbs = limb_count(bits)
     slots = torch.empty((limbs, *error.shape), dtype=error.dtype, device=error.device)
     write_limbs(error, bits, slots.unbind(0), witness)
-    plain = slots.sum((2, 3, 4))
-    if shape.groups == 1:
-        return slots.view(-1, count) @ columns[0].T, plain
-    grouped = slots.view(limbs, shape.groups, -1, count)
-    return torch.stack([limb @ columns.mT for limb in grouped]), plain
+    groups = slots.view(limbs, shape.groups, -1, count).unbind(1)
+    sums = [(a.reshape(-1, count) @ b.T).view(limbs, -1, len(b)) for a, b in zip(groups, columns, strict=True)]
+    return torch.cat(sums, dim=1), slots.sum((2, 3, 4))

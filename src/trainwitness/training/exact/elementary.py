@@ -43,9 +43,9 @@ def log(x: torch.Tensor) -> torch.Tensor:
     whole = exponent.to(torch.float64) - small.to(torch.float64)
     f = (mantissa - 1.0) / (mantissa + 1.0)
     square = f * f
-    series = square * (1 / 19)
-    for odd in (17, 15, 13, 11, 9, 7, 5, 3):
-        series = (series + 1 / odd) * square
+    series = square * (1 / 15)
+    for odd in (13, 11, 9, 7, 5, 3):
+        series.add_(1 / odd).mul_(square)
     return (series + 1.0) * f * 2.0 + whole * _LN2_LOW + whole * _LN2_HIGH
 
 

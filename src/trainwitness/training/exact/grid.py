@@ -41,7 +41,11 @@ def room(terms: int, other_bits: int = 0) -> int:
 
 def top(x: torch.Tensor, witness: Witness, over: Sequence[int] | None = None) -> torch.Tensor:
     """The largest power of two not above the largest magnitude: of the whole tensor, or `over` some dimensions."""
-    largest = x.abs().amax() if over is None else x.abs().amax(tuple(over), keepdim=True)
+    if over is None:
+        low, high = torch.aminmax(x)
+        largest = torch.maximum(-low, high)
+    else:
+        largest = x.abs().amax(tuple(over), keepdim=True)
     witness.saw(largest)
     return largest.clamp_min(_SMALLEST).view(torch.int64).bitwise_and(_EXPONENT).view(torch.float64)
 

@@ -40,7 +40,7 @@ class Linear(torch.autograd.Function):
         ctx.save_for_backward(rows, near)
         out = product(rows, near.T)
         if bias is not None:
-            out = out + bias
+            out.add_(bias)
         return out.view(*x.shape[:-1], -1)
 
     @staticmethod
@@ -56,14 +56,18 @@ class Linear(torch.autograd.Function):
         if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
             bits = room(count, ACTIVATION_BITS)
             limbs = limb_count(bits)
-            slots = error.new_empty((count, limbs, width))
-            write_limbs(error, bits, slots.unbind(1), witness)
-            flat = slots.view(count, -1)
-            sums = (flat.T @ rows).view(limbs, width, -1)
+            slots = error.new_empty((limbs, count, width))
+            write_limbs(error, bits, slots.unbind(0), witness)
+            sums = torch.stack([_crossed(limb, rows) for limb in slots])
             by_weight = joined(witness.keep(ctx.call, "weight", sums))
             if ctx.bias:
-                by_bias = joined(witness.keep(ctx.call, "bias", flat.sum(0).view(limbs, width)))
+                by_bias = joined(witness.keep(ctx.call, "bias", slots.sum(1)))
         return by_input, by_weight, by_bias, None
+
+
+def _crossed(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """left' right, with the narrower of the two in front, which libraries compute faster."""
+    return (right.T @ left).T if right.shape[1] < left.shape[1] else left.T @ right
 
 
 class Matmul(torch.autograd.Function):

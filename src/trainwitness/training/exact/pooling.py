@@ -15,6 +15,8 @@ class MaxPool(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, windows: Windows) -> torch.Tensor:
+        ctx.turned = _channels_outermost(x)
+        x = x.transpose(0, 1) if ctx.turned else x
         counts = windows.counts(*x.shape[2:])
         winner = torch.zeros((), dtype=torch.uint8, device=x.device)
         largest: torch.Tensor | None = None
@@ -28,18 +30,25 @@ class MaxPool(torch.autograd.Function):
         ctx.size, ctx.windows = x.shape, windows
         ctx.save_for_backward(winner)
         assert largest is not None
-        return largest
+        return largest.transpose(0, 1) if ctx.turned else largest
 
     @staticmethod
     def backward(ctx: Any, *errors: torch.Tensor) -> Gradients:
         (winner,) = ctx.saved_tensors
         windows: Windows = ctx.windows
+        error = errors[0].transpose(0, 1) if ctx.turned else errors[0]
         down, along = windows.padding
         size = ctx.size
-        total = errors[0].new_zeros((*size[:2], size[2] + 2 * down, size[3] + 2 * along))
+        total = error.new_zeros((*size[:2], size[2] + 2 * down, size[3] + 2 * along))
         for number, (_, _, part) in enumerate(windows.places(total, windows.counts(*size[2:]))):
-            part.add_(errors[0] * (winner == number))
-        return total[:, :, down : down + size[2], along : along + size[3]], None
+            part.add_(error * (winner == number))
+        total = total[:, :, down : down + size[2], along : along + size[3]]
+        return total.transpose(0, 1) if ctx.turned else total, None
+
+
+def _channels_outermost(x: torch.Tensor) -> bool:
+    """Whether memory holds [channel, example, ...], as a convolution leaves it."""
+    return x.stride(0) < x.stride(1)
 
 
 class AveragePool(torch.autograd.Function):
