@@ -12,8 +12,9 @@ Precision = Literal["float32", "float16", "bfloat16", "float64", "exact"]
 class Numerics(BaseModel):
     """Precision, device and kernel switches. A trace says which it was made with; a verifier chooses its own.
 
-    `float16` and `bfloat16` are mixed precision (autocast; float16 with a loss scaler). `exact` is float64 whose sums
-    are exact in any order: the same bits under every other setting here. `threads` of None leaves PyTorch's own choice.
+    `float16` and `bfloat16` are mixed precision (autocast; float16 with a loss scaler). `exact` is float64 whose
+    sums are exact in any order: the same bits whatever else is set here. `threads` of None leaves PyTorch's own
+    choice.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

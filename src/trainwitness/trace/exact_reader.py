@@ -15,7 +15,8 @@ from trainwitness.trace import format as f
 from trainwitness.trace.chunk import ExactChunkReader, Frame, RecordReader
 from trainwitness.trace.codec import decode
 from trainwitness.trace.layout import EMPTY, Layout
-from trainwitness.trace.reader import Checked, Progress, Segment, Trace, check_state, stored_batch
+from trainwitness.trace.reader import Checked, Progress, Segment, Trace, check_state
+from trainwitness.trace.rows import stored_batch
 
 
 class ExactStep(NamedTuple):

@@ -29,8 +29,11 @@ class ExactWriter:
         self._chunks: list[str] = []
         self._sessions: list[str] = []
         self._steps = 0
-        digest = initial.digest().hex()
-        self._tree = Frontier([f.initial_leaf(digest)])
+        self._leaves: list[bytes] = []
+        self._batches: list[f.ExactBatch] = []
+        self._before = ""
+        self._keyframe: Buffer | None = None
+        self._tree = Frontier([f.initial_leaf(initial.digest().hex())])
         self._start(initial, stored=manifest.initialisation != "portable")
 
     @classmethod
@@ -114,8 +117,7 @@ class ExactWriter:
         return seal.step_root
 
     def _start(self, state: State, *, stored: bool) -> None:
-        self._leaves: list[bytes] = []
-        self._batches: list[f.ExactBatch] = []
+        self._leaves, self._batches = [], []
         self._before = state.digest().hex()
         self._keyframe = Buffer.of(state.tensors) if stored else None
 

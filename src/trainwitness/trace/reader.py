@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import bisect
 import contextlib
 import functools
@@ -21,6 +19,7 @@ from trainwitness.trace import format as f
 from trainwitness.trace.chunk import ChunkReader, Frame, RecordReader
 from trainwitness.trace.codec import decode
 from trainwitness.trace.layout import EMPTY, Buffer, Layout
+from trainwitness.trace.rows import record_batch
 from trainwitness.trace.store import Store, open_store, read_all
 
 Progress = Callable[[int], None]
@@ -289,23 +288,6 @@ def _decode(chunk: ChunkReader, last_state: str | None) -> Iterator[Segment]:
             current, records, leaves = following, [], []
     if records or expected == chunk.header.first_step:
         raise TraceDamaged(f"{chunk.name}: ends without the State of its last step")
-
-
-def record_batch(record: f.StepRecord) -> Batch:
-    """The batch of a step."""
-    return stored_batch(record.step, record)
-
-
-def stored_batch(step: int, record: f.StepRecord | f.ExactBatch) -> Batch:
-    """The batch of a step from its rows as stored."""
-    try:
-        carried = {int(k): base64.b64decode(row, validate=True) for k, row in record.carried.items()}
-    except (ValueError, binascii.Error) as error:
-        raise TraceDamaged(f"step {step}: a carried row is not base64: {error}") from error
-    size = sum(map(len, record.rows))
-    if any(not 0 <= k < size for k in carried):
-        raise TraceDamaged(f"step {step}: a carried row for a position outside the batch of {size}")
-    return Batch(step, record.epoch, tuple(map(tuple, record.rows)), carried)
 
 
 def check_state(buffer: Buffer, stated: str, where: str) -> None:

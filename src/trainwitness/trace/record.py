@@ -21,6 +21,7 @@ from trainwitness.trace.codec import encode
 from trainwitness.trace.exact_record import record_exact
 from trainwitness.trace.layout import EMPTY, Buffer
 from trainwitness.trace.recorder import Recorder
+from trainwitness.trace.writer import storage_errors
 from trainwitness.training.evaluate import accuracy
 from trainwitness.training.stepper import Stepper
 
@@ -58,12 +59,14 @@ def record(
     chunk_steps: int = f.CHUNK_STEPS,
     resume: bool = False,
     explicit_rows: bool = False,
+    save_model: Path | None = None,
     on_step: OnStep | None = None,
 ) -> Recorded:
     """Trains `task` for `steps` steps and records every one of them under `path`.
 
     Of every `checkpoint_every`-th step the State is kept: all of them by default, in exact arithmetic one in 4,096.
     `explicit_rows` writes the rows of every step into an exact trace; otherwise the schedule's seed gives them.
+    `save_model` names a safetensors file for the final State's parameters and buffers.
 
     >>> from trainwitness.tasks.registry import build_task
     >>> record(build_task("softmax-digits"), "run.trace", steps=10).steps        # doctest: +SKIP
@@ -74,6 +77,8 @@ def record(
     numerics = with_threads(numerics or Numerics())
     if checkpoint_every is not None and checkpoint_every < 1:
         raise UsageError("checkpoint_every must be at least 1")
+    if explicit_rows and numerics.precision != "exact":
+        raise UsageError("explicit rows in a float trace", hint="float traces always hold their rows")
     stepper = Stepper(task, numerics)
     started, losses = time.perf_counter(), list[torch.Tensor]()
 
@@ -96,6 +101,8 @@ def record(
         )
     else:
         _record(stepper, path, steps, checkpoint_every or 1, chunk_steps, resume, note)
+    if save_model is not None:
+        _save_model(stepper, save_model)
     return Recorded(
         path=Path(path),
         steps=steps,
@@ -106,8 +113,21 @@ def record(
     )
 
 
+def _save_model(stepper: Stepper, path: Path) -> None:
+    from safetensors.torch import save_file
+
+    with storage_errors(path, "saving the model"):
+        save_file({name: tensor.cpu().contiguous() for name, tensor in stepper.live.model.state_dict().items()}, path)
+
+
 def _record(
-    stepper: Stepper, path: Path | str, steps: int, checkpoint_every: int, chunk_steps: int, resume: bool, note: OnStep
+    stepper: Stepper,
+    path: Path | str,
+    steps: int,
+    checkpoint_every: int,
+    chunk_steps: int,
+    resume: bool,
+    note: OnStep,
 ) -> None:
     task = stepper.task
     with Recorder(

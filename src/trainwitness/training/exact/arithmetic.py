@@ -1,8 +1,8 @@
 """arithmetic: while it is in force, PyTorch's functions compute exactly, or refuse.
 
 A model's forward pass calls functions such as `linear` or `relu`, by itself or through its modules. Under this mode
-each call is looked up by name: what has an exact twin goes there; what only moves or selects elements passes; everything
-else raises. The backward pass needs no mode: every twin brings its own.
+each call is looked up by name: what has an exact twin goes there; what only moves or selects elements passes;
+everything else raises. The backward pass needs no mode: every twin brings its own.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from trainwitness.core.errors import UsageError
-from trainwitness.training.exact import attention, functions
+from trainwitness.training.exact.attention import TWINS
 from trainwitness.training.exact.witness import Witness
 
-PASSING = frozenset(
-    "__get__ __set__ __len__ __getitem__ size dim numel view view_as reshape flatten unflatten squeeze unsqueeze"
-    " transpose permute t contiguous chunk split unbind cat stack clone detach relu relu_ neg __neg__ is_floating_point"
-    " requires_grad_ type_as is_complex stride storage_offset data_ptr is_nested element_size narrow select swapaxes"
-    " movedim zeros_like ones_like is_same_size _is_view __bool__ item tolist __repr__ maximum __hash__ backward register_hook".split()
-)
+PASSING = frozenset({
+    "__get__", "__set__", "__len__", "__getitem__", "__bool__", "__repr__", "__hash__", "size", "dim", "numel",
+    "stride", "storage_offset", "data_ptr", "element_size", "is_floating_point", "is_complex", "is_nested", "item",
+    "tolist", "view", "view_as", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute",
+    "t", "swapaxes", "movedim", "contiguous", "clone", "detach", "chunk", "split", "unbind", "narrow", "select",
+    "cat", "stack", "zeros_like", "ones_like", "requires_grad_", "register_hook", "backward", "relu", "relu_", "neg",
+    "__neg__", "maximum",
+})  # fmt: skip
 """Functions that round nothing: they move, select or describe elements, and so do their gradients."""
-_CASTS = frozenset("to double type float".split())
+_CASTS = frozenset({"to", "double", "type", "float", "type_as"})
 _NO_GRADIENT_SUM = (int, slice, type(None), type(...))
 
 
-class arithmetic(TorchFunctionMode):  # noqa: N801 - a context manager, like torch.autocast
+class arithmetic(TorchFunctionMode):
     """Exact arithmetic for the forward pass and the loss.
 
     >>> with arithmetic() as witness:                                            # doctest: +SKIP
@@ -41,15 +43,15 @@ class arithmetic(TorchFunctionMode):  # noqa: N801 - a context manager, like tor
         super().__init__()
         self.witness = witness or Witness()
 
-    def __enter__(self) -> Witness:  # type: ignore[override]
-        super().__enter__()
+    def __enter__(self) -> Witness:
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self.witness
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs, name = kwargs or {}, getattr(func, "__name__", str(func))
-        twin = functions.TWINS.get(name)
+        twin = TWINS.get(name)
         if not _has_floats((*args, *kwargs.values())):
             return func(*args, **kwargs)
         if twin is not None:

@@ -8,8 +8,10 @@ from typing import Any
 import torch
 
 from trainwitness.core.errors import UsageError
-from trainwitness.training.exact.functions import dropout, linear, matmul, softmax, twin
+from trainwitness.training.exact.functions import TWINS, dropout, linear, matmul, softmax, twin
 from trainwitness.training.exact.witness import Witness
+
+__all__ = ["TWINS"]
 
 
 @twin("scaled_dot_product_attention")
@@ -51,4 +53,4 @@ def multi_head_attention(
 
 def _heads(x: torch.Tensor, heads: int) -> torch.Tensor:
     """[length, batch, width] -> [batch, heads, length, width of a head]."""
-    return x.unflatten(2, (heads, -1)).permute(1, 2, 0, 3)
+    return x.view(*x.shape[:2], heads, -1).permute(1, 2, 0, 3)

@@ -32,7 +32,10 @@ _SETTINGS: dict[type[nn.Module], dict[str, Any]] = {
 
 
 def unsupported(model: nn.Module) -> list[str]:
-    """Every module of PyTorch's in the model that has no exact twin, as `path: why`; a user's own are run as they are."""
+    """Every module of PyTorch's in the model that has no exact twin, as `path: why`. A user's own may call anything;
+
+    functions without a twin are refused when they are called.
+    """
     found = []
     for path, module in model.named_modules():
         where, kind = path or "(the model)", type(module)
@@ -76,7 +79,7 @@ class ExactModule(nn.Module):
         self.witness.check()
         for tensor in tree_flatten(out)[0]:
             if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
-                tensor.register_hook(self._check_afterwards)
+                tensor.register_hook(self._check_afterwards)  # type: ignore[no-untyped-call]
         return out
 
     def _check_afterwards(self, _: torch.Tensor) -> None:

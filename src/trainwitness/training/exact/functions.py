@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -20,8 +20,8 @@ from trainwitness.training.exact.pooling import AveragePool, MaxPool
 from trainwitness.training.exact.windows import Pair, Windows
 from trainwitness.training.exact.witness import Witness
 
-Twin = Callable[..., torch.Tensor]
-TWINS: dict[str, Twin] = {}
+Twin = TypeVar("Twin", bound=Callable[..., Any])
+TWINS: dict[str, Callable[..., Any]] = {}
 
 
 def twin(*names: str) -> Callable[[Twin], Twin]:
@@ -193,7 +193,9 @@ def batch_norm(
 
 @twin("mean")
 def mean(w: Witness, x: torch.Tensor, dim: Any = None, keepdim: bool = False, *, total: bool = False) -> torch.Tensor:
-    over = tuple(range(x.dim())) if dim is None else tuple(d % x.dim() for d in ([dim] if isinstance(dim, int) else dim))
+    over = (
+        tuple(range(x.dim())) if dim is None else tuple(d % x.dim() for d in ([dim] if isinstance(dim, int) else dim))
+    )
     found: torch.Tensor = e.Mean.apply(x, over, total, w)  # type: ignore[no-untyped-call]
     return found if keepdim else found.squeeze(over)
 
@@ -231,8 +233,9 @@ def divide(w: Witness, a: Any, b: Any) -> torch.Tensor:
 def _combined(w: Witness, a: Any, b: Any, operation: str) -> torch.Tensor:
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.shape != b.shape:
         return e.Broadcast.apply(a, b, operation, w)  # type: ignore[no-untyped-call, no-any-return]
-    combine: Twin = {"add": torch.add, "sub": torch.sub, "mul": torch.mul}[operation]
-    return combine(a, b)
+    if operation == "mul":
+        return torch.mul(a, b)
+    return torch.sub(a, b) if operation == "sub" else torch.add(a, b)
 
 
 @twin("cross_entropy")
@@ -241,7 +244,9 @@ def cross_entropy(
     size_average: Any = None, ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",  # noqa: ARG001
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:  # fmt: skip
-    _only("cross_entropy", weight=(weight, None), reduction=(reduction, "mean"), label_smoothing=(label_smoothing, 0.0))
+    _only(
+        "cross_entropy", weight=(weight, None), reduction=(reduction, "mean"), label_smoothing=(label_smoothing, 0.0)
+    )
     _only("cross_entropy", **{"logits' dimensions": (logits.dim(), 2), "labels": (labels.dtype, torch.int64)})
     return CrossEntropy.apply(logits, labels, w)  # type: ignore[no-untyped-call, no-any-return]
 

@@ -1,10 +1,10 @@
 """Grids: rounding tensors so that their sums of products are exact in any order.
 
-A float64 tensor rounded to multiples of a power of two q, with at most 2^B multiples on either side of zero, holds B-bit
-integers. A product of such a tensor with one of C bits, summed over K terms, stays within 2^(B + C) K units, and while
-that is at most 2^53 every partial sum is a float64 without rounding: the order of summation, fused multiply-adds and
-threads cannot change a bit. The unit is a power of two taken from the tensor's largest magnitude; a maximum has no order
-either. docs/exact-arithmetic.md has the whole argument.
+A float64 tensor rounded to multiples of a power of two, at most 2^B of them on either side of zero, holds B-bit
+integers. A product of such a tensor with one of C bits, summed over K terms, stays within 2^(B + C) K units, and
+while that is at most 2^53 every partial sum is a float64 without rounding: the order of summation, fused
+multiply-adds and threads cannot change a bit. The unit is a power of two taken from the tensor's largest magnitude; a
+maximum has no order either. docs/exact-arithmetic.md has the whole argument.
 """
 
 from __future__ import annotations

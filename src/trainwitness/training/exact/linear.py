@@ -25,9 +25,9 @@ Gradients = tuple[torch.Tensor | None, ...]
 class Linear(torch.autograd.Function):
     """x W' + c.
 
-    The gradient by W is a sum over examples, whose errors differ by many orders of magnitude: they are cut into limbs,
-    so that a small one does not vanish beside a large one. The gradient by x is a sum within one example, which has a
-    grid of its own.
+    The gradient by W is a sum over examples, whose errors differ by many orders of magnitude: they are cut into
+    limbs, so that a small one does not vanish beside a large one. The gradient by x is a sum within one example,
+    which has a grid of its own.
     """
 
     @staticmethod

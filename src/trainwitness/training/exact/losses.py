@@ -1,7 +1,7 @@
 """Losses whose errors stay accurate however small they are.
 
-A well classified example has an error of 1e-10 or less. Computed as p - 1 it would be rounding; computed as the sum of
-the other classes' probabilities it keeps all its digits, so that two such examples do not look alike.
+A well classified example has an error of 1e-10 or less. Computed as p - 1 it would be rounding; computed as the sum
+of the other classes' probabilities it keeps all its digits, so that two such examples do not look alike.
 """
 
 from __future__ import annotations

@@ -40,12 +40,16 @@ class Windows(NamedTuple):
         for row in range(self.size[0]):
             for column in range(self.size[1]):
                 down, along = row * self.dilation[0], column * self.dilation[1]
-                yield row, column, x[
-                    :,
-                    :,
-                    down : down + (counts[0] - 1) * self.stride[0] + 1 : self.stride[0],
-                    along : along + (counts[1] - 1) * self.stride[1] + 1 : self.stride[1],
-                ]
+                yield (
+                    row,
+                    column,
+                    x[
+                        :,
+                        :,
+                        down : down + (counts[0] - 1) * self.stride[0] + 1 : self.stride[0],
+                        along : along + (counts[1] - 1) * self.stride[1] + 1 : self.stride[1],
+                    ],
+                )
 
     def spread(self, x: torch.Tensor) -> torch.Tensor:
         """[a, b, height, width] -> a view [a, window rows, window columns, b, down, along] of every window."""
