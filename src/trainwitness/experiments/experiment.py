@@ -26,6 +26,9 @@ EXPERIMENTS: dict[str, tuple[str, str]] = {
     "forging-loss": ("paper 000, Fig. 4 and 11", "what the error of forging one example follows"),
     "optimisation": ("workshop Fig. 2", "forging by gradient descent on the inputs"),
     "accuracy": ("paper 000, Table 5", "accuracy of the trained models and its spread"),
+    "exact-accuracy": ("beyond the papers", "exact arithmetic trains as well as float32"),
+    "exact-hardware": ("the papers' wish for eps = 0", "exact digests under every setting and across devices"),
+    "exact-attacks": ("beyond the papers", "does any forged batch give an exact step's digest"),
 }
 """Name to what it reproduces and what it is about; the module has the same name."""
 

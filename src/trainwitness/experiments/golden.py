@@ -46,15 +46,34 @@ class Golden:
 
 GOLDEN = (
     Golden(ZOO, 3, "68f16dec305c460dba789c86d61f56088138a517b96bdf11eaaa08ca772b8387"),
-    Golden("softmax-digits", 20, "0b89b5e9dc20bd83680c411dbdba7819745a3f05c85d698be66eb22032a74380", {"momentum": 0.9, "weight_decay": 0.001}),
-    Golden("mlp-digits", 20, "f2360d6ce2d5b71c12a57868b5da2646b6c7e775206976deea6c580b49f9f1b5", {"optimizer": "adam", "learning_rate": 0.001, "hidden": [64, 32]}),
-    Golden("lenet-digits", 5, "4ff50413bfd33c2c05ae6fe6171d0f5378fb3451ee0daa6bb6e295a9b17bad3d", {"batch_size": 60, "accumulate": 3, "learning_rate": 0.1}),
+    Golden(
+        "softmax-digits",
+        20,
+        "0b89b5e9dc20bd83680c411dbdba7819745a3f05c85d698be66eb22032a74380",
+        {"momentum": 0.9, "weight_decay": 0.001},
+    ),
+    Golden(
+        "mlp-digits",
+        20,
+        "f2360d6ce2d5b71c12a57868b5da2646b6c7e775206976deea6c580b49f9f1b5",
+        {"optimizer": "adam", "learning_rate": 0.001, "hidden": [64, 32]},
+    ),
+    Golden(
+        "lenet-digits",
+        5,
+        "4ff50413bfd33c2c05ae6fe6171d0f5378fb3451ee0daa6bb6e295a9b17bad3d",
+        {"batch_size": 60, "accumulate": 3, "learning_rate": 0.1},
+    ),
     Golden("lenet-mnist", 10, "1b0500ec858926dd0494bfeacc1ed453cb1ae57670a3b94088a8450b7cd803f2"),
     Golden("fcn-adult", 20, "0488ec0f9d4928992ac787f3d8d657bdeba225ead7db3157b22f31938b46e676", {"batch_size": 1000}),
-    Golden("transformer-imdb", 2, "ef8ceb739d633d428ff7da3721bae8de4ac22628a75e3c5e87e1f28093df60e2", {"batch_size": 10}),
-    Golden("vggmini-cifar10", 2, "3e7721b1abef619d5c4addd8756d1688087e5c85e01c827384a2b5b267568dba", {"batch_size": 5}),
+    Golden(
+        "transformer-imdb", 2, "ef8ceb739d633d428ff7da3721bae8de4ac22628a75e3c5e87e1f28093df60e2", {"batch_size": 10}
+    ),
+    Golden(
+        "vggmini-cifar10", 2, "3e7721b1abef619d5c4addd8756d1688087e5c85e01c827384a2b5b267568dba", {"batch_size": 5}
+    ),
 )
-"""Change these only with the arithmetic itself, and then say so in the CHANGELOG: old exact traces verify no longer."""
+"""They change only with the arithmetic itself. Say so in the CHANGELOG: older exact traces then verify no longer."""
 
 
 def available(data: Path | None) -> Iterator[tuple[Golden, Task]]:

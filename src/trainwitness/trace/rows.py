@@ -1,4 +1,4 @@
-"""Rows of a user's PyTorch data set, which of them make each batch of a loader, and batches as a trace stores them."""
+"""Rows of a user's PyTorch data set, which of them make a loader's batches, and batches as a trace stores them."""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ class Stepper:
         model = initial_model(task).to(self.device, self.dtype)
         optimizer = task.optimizer(model.parameters(), task.schedule.learning_rate(0))
         self.exact = self.numerics.precision == "exact"
-        self._witnesses: list[Witness] = []
+        self.witnesses: list[Witness] = []
+        """In exact arithmetic: what each micro-batch of the last step left behind."""
         if self.exact:
             check_supported(model)
             optimizer = exact_optimizer(optimizer)
@@ -69,7 +70,7 @@ class Stepper:
             group["lr"] = self.task.schedule.learning_rate(batch.step)
         optimizer.zero_grad(set_to_none=True)
         total, first = torch.zeros((), device=self.device), 0
-        self._witnesses = []
+        self.witnesses = []
         with applied(self.numerics):
             for micro, rows in enumerate(batch.rows):
                 if announce is not None:
@@ -83,7 +84,7 @@ class Stepper:
                 share = loss if len(rows) == batch.size else loss * (len(rows) / batch.size)
                 torch.autograd.backward(self.scaler.scale(share))
                 total, first = total + share.detach(), first + len(rows)
-            for witness in self._witnesses:
+            for witness in self.witnesses:
                 witness.check()
             self.scaler.step(optimizer)
             self.scaler.update()
@@ -93,13 +94,13 @@ class Stepper:
         """In exact arithmetic: the digest of the step that was run last."""
         if not self.exact:
             raise UsageError("only exact arithmetic has a digest per step", hint='use precision="exact"')
-        return leaf(step, self._witnesses, self.live.tensors())
+        return leaf(step, self.witnesses, self.live.tensors())
 
     def _arithmetic(self, step: int, micro: int) -> AbstractContextManager[object]:
         if not self.exact:
             return autocast(self.numerics)
-        self._witnesses.append(Witness(derive(self.task.seed, "step", step, micro)))
-        return arithmetic(self._witnesses[-1])
+        self.witnesses.append(Witness(derive(self.task.seed, "step", step, micro)))
+        return arithmetic(self.witnesses[-1])
 
     def _fetch(self, rows: Sequence[int], carried: Mapping[int, bytes]) -> tuple[torch.Tensor, torch.Tensor]:
         # Exact inputs are normalised on the CPU: a GPU divides by a number as it multiplies by its reciprocal.

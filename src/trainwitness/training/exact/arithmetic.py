@@ -23,7 +23,7 @@ PASSING = frozenset({
     "tolist", "view", "view_as", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute",
     "t", "swapaxes", "movedim", "contiguous", "clone", "detach", "chunk", "split", "unbind", "narrow", "select",
     "cat", "stack", "zeros_like", "ones_like", "requires_grad_", "register_hook", "backward", "relu", "relu_", "neg",
-    "__neg__", "maximum",
+    "__neg__", "maximum", "lt", "le", "gt", "ge", "eq", "ne", "__lt__", "__gt__", "__eq__", "argmax",
 })  # fmt: skip
 """Functions that round nothing: they move, select or describe elements, and so do their gradients."""
 _CASTS = frozenset({"to", "double", "type", "float", "type_as"})
@@ -50,7 +50,10 @@ class arithmetic(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs, name = kwargs or {}, getattr(func, "__name__", str(func))
+        with torch._C.DisableTorchFunction():  # what happens inside is ours, also where modes are nested
+            return self._called(func, getattr(func, "__name__", str(func)), args, kwargs or {})
+
+    def _called(self, func: Callable[..., Any], name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         twin = TWINS.get(name)
         if not _has_floats((*args, *kwargs.values())):
             return func(*args, **kwargs)

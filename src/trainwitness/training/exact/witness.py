@@ -47,7 +47,9 @@ class Witness:
 
     def check(self) -> None:
         """Raises if any magnitude seen was too large, infinite or undefined."""
-        if self._seen and not bool((torch.cat(self._seen) < LIMIT).all()):
+        with torch._C.DisableTorchFunction():  # it may be asked inside an outer arithmetic
+            within = not self._seen or bool((torch.cat(self._seen) < LIMIT).all())
+        if not within:
             raise ExactOverflow(
                 "a value is too large for exact arithmetic, or undefined: the training has diverged",
                 hint="lower the learning rate, or scale the inputs",
