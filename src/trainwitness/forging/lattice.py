@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwitness.core.batch import Batch
-from trainwitness.core.canonical import row_bytes
 from trainwitness.core.errors import UsageError
 from trainwitness.core.seeds import derive
 from trainwitness.forging.forger import Choice
@@ -73,11 +72,11 @@ class _Search:
         weights = comparable_weights(layer, input_scale(dataset))
         self.places = _places(problem, weights, layer.errors)
         raw, labels = dataset.fetch(problem.rows)
-        self.labels, self.shape, self.dtype = labels.numpy(), dataset.inputs.shape[1:], dataset.inputs.dtype
+        self.labels = labels.numpy()[self.places]
         self.values = raw.numpy().reshape(len(raw), -1).astype(np.float64)[self.places]
         self.matrices = self.values, weights, layer.errors[self.places]
         self.low, self.high = (np.asarray(side, np.float64) for side in (domain.low, domain.high))
-        self.base = replace(problem, positions=tuple(self.places)).batch_with(_rows(problem, self.places, towards))
+        self.rows = _rows(problem, self.places, towards)
         self.wanted = self.values + strength * (self._goal(towards) - self.values)
         self.best: Whole | None = None
         self.error, self.tried = float("inf"), 0
@@ -85,8 +84,7 @@ class _Search:
     def _goal(self, towards: Towards) -> Reals:
         if towards == "grey":
             return np.broadcast_to((self.low + self.high) / 2, self.values.shape)
-        rows = [row for micro in self.base.rows for row in micro]
-        inputs = self.problem.stepper.task.dataset.inputs[[rows[k] for k in self.places]]
+        inputs = self.problem.stepper.task.dataset.inputs[self.rows]
         return inputs.reshape(len(inputs), -1).astype(np.float64)
 
     def attempts(
@@ -100,9 +98,7 @@ class _Search:
 
     def batch(self, values: Reals) -> Batch:
         """The batch that carries these values."""
-        whole = values.astype(self.dtype).reshape(-1, *self.shape)
-        carried = {k: row_bytes((whole[number], self.labels[k])) for number, k in enumerate(self.places)}
-        return replace(self.base, carried=carried)
+        return self.problem.carrying(self.places, self.rows, values, self.labels)
 
     def offer(self, whole: Whole) -> Whole:
         """Keeps the numbers if the step function finds them better."""
