@@ -40,7 +40,7 @@ def test_the_first_layer_is_what_autograd_says(digits: Problem) -> None:
     assert np.allclose(layer.outputs, z)
     assert (layer.only, layer.shift_free, layer.biased) == (True, True, True)
     assert np.allclose(layer.seen.sum(1), 0)
-    assert np.allclose(input_scale(data), 1 / 255)
+    assert np.allclose(input_scale(data)[0], 1 / 255)
 
 
 def test_rounding_finds_the_nearest_of_small_lattices() -> None:

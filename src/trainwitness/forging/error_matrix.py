@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from trainwitness.core.errors import UsageError
 from trainwitness.core.seeds import derive, uniform
@@ -30,13 +29,13 @@ def forge(problem: Problem) -> Choice:
     rows = list(problem.pool[: len(places)])
     inputs, errors, bias = layer.inputs.copy(), layer.errors, layer.outputs - layer.inputs @ layer.weight
     drawn = error_matrix(errors[places], derive(problem.seed, "errors"), biased=layer.biased)
-    scale = input_scale(dataset)
-    start = (dataset.inputs[rows].reshape(len(rows), -1).astype(np.float64)) * scale + _origin(problem, scale)
+    scale, origin = input_scale(dataset)
+    start = dataset.inputs[rows].reshape(len(rows), -1) * scale + origin
     inputs[places] = solve_inputs(start, drawn, inputs[places].T @ errors[places])
     answers = _softmax(inputs @ layer.weight + bias)
     labels = answers - errors
     labels[places] = answers[places] - drawn
-    raw = ((inputs - _origin(problem, scale)) / scale).reshape(len(inputs), *dataset.inputs.shape[1:])
+    raw = ((inputs - origin) / scale).reshape(len(inputs), *dataset.inputs.shape[1:])
     batch = problem.batch_with(rows)
     return Choice(batch, gradients=problem.batch.size, candidates=1, real=raw, real_labels=labels)
 
@@ -60,15 +59,6 @@ def solve_inputs(start: Reals, errors: Reals, wanted: Reals) -> Reals:
             hint="replace at least as many examples as the gradient's rank",
         )
     return found
-
-
-def _origin(problem: Problem, scale: Reals) -> Reals:
-    """What the model reads for a raw input of 0."""
-    dataset = problem.stepper.task.dataset
-    raw, _ = dataset.fetch([0])
-    read = dataset.prepare(raw, torch.float64).flatten(1).numpy()[0]
-    origin: Reals = read - raw.flatten(1).numpy()[0] * scale
-    return origin
 
 
 def _softmax(outputs: Reals) -> Reals:

@@ -69,7 +69,7 @@ class _Search:
         if not isinstance(domain, IntegerBox) or not np.issubdtype(dataset.inputs.dtype, np.integer):
             raise UsageError("this data set's inputs are not whole numbers in a box", hint="lattice forges images")
         layer = first_layer(problem.stepper, problem.before, problem.batch)
-        weights = comparable_weights(layer, input_scale(dataset))
+        weights = comparable_weights(layer, input_scale(dataset)[0])
         self.places = _places(problem, weights, layer.errors)
         raw, labels = dataset.fetch(problem.rows)
         self.labels = labels.numpy()[self.places]

@@ -19,7 +19,7 @@ from trainwitness.training.first_layer import first_layer, input_scale
 def forge(problem: Problem, *, strength: float = 1.0) -> Choice:
     """Moves the examples that go towards others of their classes, as far as the null spaces allow."""
     dataset, places = problem.stepper.task.dataset, list(problem.positions)
-    layer, scale = first_layer(problem.stepper, problem.before, problem.batch), input_scale(dataset)
+    layer, scale = first_layer(problem.stepper, problem.before, problem.batch), input_scale(dataset)[0]
     weights, errors = layer.seen * scale[:, None], layer.errors[places]
     seen, rank = (int(np.linalg.matrix_rank(matrix)) for matrix in (weights, errors))
     if len(weights) <= seen or len(places) <= rank:
