@@ -25,6 +25,7 @@ EXPERIMENTS: dict[str, tuple[str, str]] = {
     "forging-stages": ("paper 000, Fig. 5-10; workshop Table 1", "forging error over training, and the margins"),
     "forging-loss": ("paper 000, Fig. 4 and 11", "what the error of forging one example follows"),
     "optimisation": ("workshop Fig. 2", "forging by gradient descent on the inputs"),
+    "table4": ("paper 000, Table 4", "every batch of a small domain: is there one with the same exact gradient?"),
     "accuracy": ("paper 000, Table 5", "accuracy of the trained models and its spread"),
 }
 """Name to what it reproduces and what it is about; the module has the same name."""
