@@ -100,7 +100,9 @@ def _last_layer(features: Integers, classes: int, one: int | None) -> Integers:
     """dL/dW[j, k] = features[k] (p - e)_j and dL/db[j] = (p - e)_j; `one` is 1 in units of the features."""
     count, width = features.shape
     per_class = np.eye(classes, dtype=int).astype(object)
-    weights = (features[:, None, :, None] * per_class[None, :, None, :]).reshape(count, classes * width, classes)
+    weights: Integers = (features[:, None, :, None] * per_class[None, :, None, :]).reshape(
+        count, classes * width, classes
+    )
     if one is None:
         return weights
     return np.concatenate([weights, np.broadcast_to(one * per_class, (count, classes, classes))], axis=1)
@@ -108,9 +110,8 @@ def _last_layer(features: Integers, classes: int, one: int | None) -> Integers:
 
 def _hidden_layer(inputs: Integers, live: Integers, last: Integers, one: int | None) -> Integers:
     """dL/dW1[h, i] = x_i [unit h is live] sum_j W2[j, h] (p - e)_j, and the same without x_i for the bias."""
-    count, width = inputs.shape
     back = live[:, :, None] * last.T[None]  # [inputs, hidden, classes]
-    weights = (back[:, :, None, :] * inputs[:, None, :, None]).reshape(count, -1, last.shape[0])
+    weights: Integers = (back[:, :, None, :] * inputs[:, None, :, None]).reshape(len(inputs), -1, last.shape[0])
     return weights if one is None else np.concatenate([weights, one * back], axis=1)
 
 

@@ -1,1 +1,1 @@
-"""exhaustive: is there any other batch at all with this exact gradient? Every batch of a small domain is looked at."""
+"""exhaustive: is there any other batch with this exact gradient? Every batch of a small domain is looked at."""

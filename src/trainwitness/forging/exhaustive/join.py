@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -53,7 +54,8 @@ class Join:
             found = torch.cat([*self._triples(wanted, window)])
         else:
             raise UsageError(f"batches of {size}", hint=f"the search is for at most {LARGEST} examples")
-        return torch.unique(found, dim=0)
+        different: torch.Tensor = torch.unique(found, dim=0)
+        return different
 
     def _triples(self, wanted: torch.Tensor, window: int) -> Iterator[torch.Tensor]:
         """Pairs with triples; of each triple the pair is looked up, so that triples need no memory."""
@@ -80,7 +82,7 @@ def collisions(join: Join, size: int, at_once: int | None = None) -> Iterator[tu
     window = Keys.window(size)
     device_factor = 20 if right.values.is_cuda else 1
     edges = _edges(left, right, at_once or AT_ONCE * device_factor)
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in itertools.pairwise(edges):
         yield from _in_range(left, right, low, high, window)
 
 

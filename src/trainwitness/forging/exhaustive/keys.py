@@ -18,7 +18,7 @@ _DIRECTION_BITS = 30
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """The gradient of each example along one random direction, in fixed point. Example number = input * classes + label.
+    """The gradient of each example along one random direction, in fixed point; number = input * classes + label.
 
     A key is off by at most half a unit (and a millionth), so two batches of b examples with the same exact gradient
     have sums that differ by less than b + 1 units: a search for such sums misses nothing.
