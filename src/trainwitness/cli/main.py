@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from trainwitness.cli.calibrate import calibrate
+from trainwitness.cli.certificate import certificate
 from trainwitness.cli.demo import demo
 from trainwitness.cli.diff import diff
 from trainwitness.cli.forge import forge
@@ -41,7 +42,21 @@ def _main(
     pass
 
 
-for function in (demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, forge, play, reproduce):
+for function in (
+    demo,
+    tasks,
+    record,
+    calibrate,
+    verify,
+    diff,
+    inspect,
+    pack,
+    unpack,
+    forge,
+    play,
+    certificate,
+    reproduce,
+):
     app.command()(verb(function))
 
 
