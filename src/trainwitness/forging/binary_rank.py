@@ -1,4 +1,4 @@
-"""Rank over GF(2) of a matrix whose bits are packed into words (the method of four Russians, eight columns at a time)."""
+"""Rank over GF(2) of a bit-packed matrix, by the method of four Russians, eight columns at a time."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def least_bits(
     seed: int,
     advance: Callable[[int], None] = lambda _: None,
 ) -> np.ndarray:
-    """The last bit of floor(2^bits g) at random parameters, those with any gradient in the first rows before others."""
+    """The last bit of floor(2^bits g) at random parameters; those without gradient in the first rows come last."""
     out, chosen = np.empty((len(rows), columns), np.uint8), torch.empty(0, dtype=torch.int64)
     for first, piece in gradients.pieces(rows):
         if not len(chosen):

@@ -14,6 +14,7 @@ from trainwitness.tasks.initial import initial_model
 from trainwitness.tasks.task import Task
 from trainwitness.training.apply_numerics import COMPUTE_DTYPE, applied, autocast, check_device
 from trainwitness.training.live import Live
+from trainwitness.training.private import PrivateGradient
 from trainwitness.training.randomness import seed_micro_batch
 
 Announce = Callable[[Sequence[int]], None]
@@ -35,6 +36,7 @@ class Stepper:
         optimizer = task.optimizer(model.parameters(), task.schedule.learning_rate(0))
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.numerics.precision == "float16")
         self.live = Live(model.train(), optimizer, self.scaler)
+        self._private = PrivateGradient(model, task.loss, task.privacy, self.numerics) if task.privacy else None
 
     def __call__(self, state: State, batch: Batch) -> State:
         self.load(state)
@@ -51,7 +53,7 @@ class Stepper:
 
     def run(self, batch: Batch, announce: Announce | None = None) -> torch.Tensor:
         """One step from the live State; returns the mean loss. `announce` hears of each micro-batch before it."""
-        model, optimizer = self.live.model, self.live.optimizer
+        optimizer = self.live.optimizer
         for group in optimizer.param_groups:
             group["lr"] = self.task.schedule.learning_rate(batch.step)
         optimizer.zero_grad(set_to_none=True)
@@ -63,15 +65,24 @@ class Stepper:
                 seed_micro_batch(self.task.seed, batch.step, micro)
                 carried = {k - first: row for k, row in batch.carried.items() if first <= k < first + len(rows)}
                 inputs, labels = fetch(self.task.dataset, rows, self.device, self.dtype, carried)
-                with autocast(self.numerics):
-                    loss = self.task.loss(model(inputs), labels)
-                # Equal weight per example: the mean over the batch, whatever the micro-batches.
-                share = loss if len(rows) == batch.size else loss * (len(rows) / batch.size)
-                torch.autograd.backward(self.scaler.scale(share))
-                total, first = total + share.detach(), first + len(rows)
+                share = self._backward(inputs, labels, batch.size)
+                total, first = total + share, first + len(rows)
+            if self._private is not None:
+                self._private.add_noise(self.task.seed, batch.step, batch.size)
             self.scaler.step(optimizer)
             self.scaler.update()
         return total
+
+    def _backward(self, inputs: torch.Tensor, labels: torch.Tensor, batch_size: int) -> torch.Tensor:
+        """Adds a micro-batch to the gradients; returns its share of the batch's mean loss."""
+        if self._private is not None:
+            return self._private.add(inputs, labels, batch_size)
+        with autocast(self.numerics):
+            loss = self.task.loss(self.live.model(inputs), labels)
+        # Equal weight per example: the mean over the batch, whatever the micro-batches.
+        share = loss if len(inputs) == batch_size else loss * (len(inputs) / batch_size)
+        torch.autograd.backward(self.scaler.scale(share))
+        return share.detach()
 
 
 def fetch(
