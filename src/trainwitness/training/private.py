@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import nn
 
@@ -25,11 +27,13 @@ class PrivateGradient:
                 hint="use float32 or float64",
             )
         self._model, self._privacy = model, privacy
-        self._single = SingleGradients(model, loss)
+        self._copy = copy.deepcopy(model)  # without hooks: a recorder's must not see the vectorised call
+        self._single = SingleGradients(self._copy, loss)
 
     def add(self, inputs: torch.Tensor, labels: torch.Tensor, batch_size: int) -> torch.Tensor:
         """Adds a micro-batch's clipped gradients, as a share of the batch; returns its share of the mean loss."""
-        parameters = trained(self._model)
+        self._copy.load_state_dict(self._model.state_dict())
+        parameters = trained(self._copy)
         width = sum(tensor.numel() * tensor.element_size() for tensor in parameters.values())
         share = torch.zeros((), device=inputs.device)
         at_once = max(1, AT_ONCE // width)
