@@ -33,7 +33,7 @@ def forge(
 ) -> int:
     """Replace examples of recorded batches by others that give nearly the same step, and make every digest fit.
 
-    Attacks: swap-search, matching-pursuit, greedy, efficient-greedy, neighbour, optimise.
+    Attacks: swap-search, matching-pursuit, greedy, efficient-greedy, neighbour, optimise, lattice.
 
     Example: trainwitness forge run.trace --step 10 --remove 123 --out forged.trace
     """

@@ -18,6 +18,7 @@ FORGERS: dict[str, str] = {
     "efficient-greedy": "best of M random batches, scored from single gradients (Kong et al.)",
     "neighbour": "the nearest example of the same class (Zhang et al.)",
     "optimise": "gradient descent on the inputs, then onto the domain (workshop paper)",
+    "lattice": "other valid inputs with the same gradient, where the first layer has a null space",
 }
 """Name to what the attack does; the module has the same name. The first is the default."""
 DEFAULT = next(iter(FORGERS))
