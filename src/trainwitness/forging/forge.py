@@ -94,11 +94,7 @@ def step_problem(
     **settings: Any,
 ) -> Problem:
     """The problem of forging one step of a trace: without `removed` rows, or a `fraction` of its examples."""
-    if not 0 <= step < trace.steps:
-        raise UsageError(f"step {step}: the trace has steps 0 to {trace.steps - 1}")
-    segment: Segment = next(iter(trace.segments(step, step + 1)))
-    if len(segment.records) != 1:
-        raise UsageError("the trace does not keep every State", hint="forge traces with --checkpoint-every 1")
+    segment = recorded_step(trace, step)
     batch, positions = segment.batches[0], ()
     wrong = row_problems(batch, stepper.task.dataset)
     if wrong:
@@ -111,6 +107,16 @@ def step_problem(
     return make_problem(
         stepper, segment.before, segment.after, batch, removed=removed, positions=positions, seed=seed, **settings
     )
+
+
+def recorded_step(trace: Trace, step: int) -> Segment:
+    """One step of a trace, with the States before and after it."""
+    if not 0 <= step < trace.steps:
+        raise UsageError(f"step {step}: the trace has steps 0 to {trace.steps - 1}")
+    segment = next(iter(trace.segments(step, step + 1)))
+    if len(segment.records) != 1:
+        raise UsageError("the trace does not keep every State", hint="forge traces with --checkpoint-every 1")
+    return segment
 
 
 def steps_with(trace: Trace, rows: Sequence[int]) -> list[int]:

@@ -22,6 +22,7 @@ from trainwitness.training.exact.leaf import leaf
 from trainwitness.training.exact.optimisers import exact_optimizer
 from trainwitness.training.exact.witness import Witness
 from trainwitness.training.live import Live
+from trainwitness.training.private import PrivateGradient
 from trainwitness.training.randomness import seed_micro_batch
 
 Announce = Callable[[Sequence[int]], None]
@@ -45,10 +46,13 @@ class Stepper:
         self.witnesses: list[Witness] = []
         """In exact arithmetic: what each micro-batch of the last step left behind."""
         if self.exact:
+            if task.privacy:
+                raise UsageError("private steps have no exact twin", hint="train without privacy, or in float32")
             check_supported(model)
             optimizer = exact_optimizer(optimizer)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.numerics.precision == "float16")
         self.live = Live(model.train(), optimizer, self.scaler)
+        self._private = PrivateGradient(model, task.loss, task.privacy, self.numerics) if task.privacy else None
 
     def __call__(self, state: State, batch: Batch) -> State:
         self.load(state)
@@ -65,7 +69,7 @@ class Stepper:
 
     def run(self, batch: Batch, announce: Announce | None = None) -> torch.Tensor:
         """One step from the live State; returns the mean loss. `announce` hears of each micro-batch before it."""
-        model, optimizer = self.live.model, self.live.optimizer
+        optimizer = self.live.optimizer
         for group in optimizer.param_groups:
             group["lr"] = self.task.schedule.learning_rate(batch.step)
         optimizer.zero_grad(set_to_none=True)
@@ -78,17 +82,26 @@ class Stepper:
                 seed_micro_batch(self.task.seed, batch.step, micro)
                 carried = {k - first: row for k, row in batch.carried.items() if first <= k < first + len(rows)}
                 inputs, labels = self._fetch(rows, carried)
-                with self._arithmetic(batch.step, micro):
-                    loss = self.task.loss(model(inputs), labels)
-                # Equal weight per example: the mean over the batch, whatever the micro-batches.
-                share = loss if len(rows) == batch.size else loss * (len(rows) / batch.size)
-                torch.autograd.backward(self.scaler.scale(share))
-                total, first = total + share.detach(), first + len(rows)
+                share = self._backward(inputs, labels, batch, micro)
+                total, first = total + share, first + len(rows)
             for witness in self.witnesses:
                 witness.check()
+            if self._private is not None:
+                self._private.add_noise(self.task.seed, batch.step, batch.size)
             self.scaler.step(optimizer)
             self.scaler.update()
         return total
+
+    def _backward(self, inputs: torch.Tensor, labels: torch.Tensor, batch: Batch, micro: int) -> torch.Tensor:
+        """Adds a micro-batch to the gradients; returns its share of the batch's mean loss."""
+        if self._private is not None:
+            return self._private.add(inputs, labels, batch.size)
+        with self._arithmetic(batch.step, micro):
+            loss = self.task.loss(self.live.model(inputs), labels)
+        # Equal weight per example: the mean over the batch, whatever the micro-batches.
+        share = loss if len(inputs) == batch.size else loss * (len(inputs) / batch.size)
+        torch.autograd.backward(self.scaler.scale(share))
+        return share.detach()
 
     def leaf(self, step: int) -> bytes:
         """In exact arithmetic: the digest of the step that was run last."""
