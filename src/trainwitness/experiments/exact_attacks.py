@@ -20,15 +20,17 @@ from trainwitness.core.errors import UsageError
 from trainwitness.core.state import State
 from trainwitness.experiments.attacked import at_stages, problem_at
 from trainwitness.experiments.experiment import Setting
+from trainwitness.forging.binary_rank import binary_rank, pack
 from trainwitness.forging.forge import attack
 from trainwitness.forging.problem import Problem
 from trainwitness.tasks.domain import Array
+from trainwitness.training.exact.contributions import last_bits
 from trainwitness.training.stepper import fetch
 
 CASES: tuple[tuple[str, dict[str, int | float | str], int], ...] = (
     ("softmax-mnist", {}, 300),
     ("mlp-mnist", {}, 1000),
-    ("lenet-mnist", {"learning_rate": 0.1}, 3000),
+    ("lenet-mnist", {"learning_rate": 0.1}, 1500),
     ("fcn-adult", {}, 300),
 )
 QUICK: tuple[tuple[str, dict[str, int | float | str], int], ...] = (("lenet-mnist", {"learning_rate": 0.1}, 120),)
@@ -40,6 +42,10 @@ ATTACKS: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "greedy, all": ("greedy", False, {"candidates": 20}),
     "neighbour, one example": ("neighbour", True, {}),
     "optimise, one example": ("optimise", True, {"steps": 50}),
+    "lattice, all": ("lattice", False, {}),
+    "relabel": ("relabel", False, {}),
+    "null-space, all": ("null-space", False, {}),
+    "error-matrix, all": ("error-matrix", False, {}),
 }
 """What is shown: the attack, whether one example is replaced or all, its settings."""
 
@@ -53,10 +59,13 @@ class Outcome:
     weights: bool
     sums: bool
     leaf: bool
+    why: str = ""
+    """Why a verifier refuses the batch, whatever it gives."""
 
 
 def run(setting: Setting) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
+    certificates: list[str] = []
     steps, pool = (1, 200) if setting.quick else (3, 1000)
     for name, options, stage in QUICK if setting.quick else CASES:
         task = setting.task(name, batch_size=50, **options)
@@ -69,34 +78,49 @@ def run(setting: Setting) -> dict[str, Any]:
         for shown, (attack_name, one, settings) in ATTACKS.items():
             setting.advance(f"{title}, {shown}")
             found = [_attacked(p, attack_name, settings) for p in (single if one else whole)]
-            rows.append(_row(title, shown, [outcome for outcome in found if outcome is not None]))
+            rows.append(_row(title, shown, found))
         for shown, changes in (("low-loss swap", _low_loss_swaps), ("one value by 1", _one_value)):
             setting.advance(f"{title}, {shown}")
             tried = [_outcome(p, batch) for p in single for batch in changes(p, 3 if setting.quick else 20)]
             rows.append(_row(title, shown, tried))
+        setting.advance(f"{title}, certificate")
+        certificates.append(f"{title}: {_certificate(whole[-1], 100 if setting.quick else 400)}")
     notes = [
         "same State: after the step; same sums: the unrounded gradient sums; same leaf: both, and the outputs",
         "one example: the one with the smallest loss in its batch; low-loss swap: by the rows of its class that have "
         "the smallest",
         "one value by 1: single values of it raised or lowered by one unit, those first that move its outputs least",
+        "certificate over GF(2), on the unrounded sums of linear layers: " + "; ".join(certificates),
     ]
     return {"rows": rows, "notes": notes}
 
 
-def _attacked(problem: Problem, name: str, settings: dict[str, Any]) -> Outcome | None:
-    """None where the attack cannot be played on this task."""
+def _attacked(problem: Problem, name: str, settings: dict[str, Any]) -> Outcome | str:
+    """What came of it, or why the attack cannot be played on this step."""
     try:
         forgery = attack(problem, name, **settings)
-    except UsageError:
-        return None
-    return _outcome(problem, forgery.batch, valid=not forgery.problems)
+    except UsageError as error:
+        return str(error)
+    if forgery.problems:
+        return Outcome(False, forgery.error, False, False, False, why=forgery.problems[0])
+    return _outcome(problem, forgery.batch)
 
 
-def _outcome(problem: Problem, batch: Batch, *, valid: bool = True) -> Outcome:
+def _certificate(problem: Problem, size: int) -> str:
+    """Whether any two multisets of the batch's rows and some others can have the same sums on the same grids."""
+    rows = [*problem.rows, *problem.pool][:size]
+    bits = last_bits(problem.stepper, problem.before, rows, columns=4 * size, seed=problem.seed)
+    rank = binary_rank(pack(bits))
+    return f"rank {rank} of {len(rows)} rows" + (
+        ", so no other multiset of them has the sums" if rank == size else ""
+    )
+
+
+def _outcome(problem: Problem, batch: Batch) -> Outcome:
     honest, forged = (_computed(problem, each) for each in (problem.batch, batch))
     same = [name for name, tensor in honest[0].tensors.items() if same_bits(tensor, forged[0].tensors[name])]
     return Outcome(
-        valid=valid,
+        valid=True,
         error=problem.error(batch),
         weights=len(same) == len(honest[0].tensors),
         sums=len(honest[1]) == len(forged[1]) and all(map(same_bits, honest[1], forged[1])),
@@ -112,8 +136,10 @@ def _computed(problem: Problem, batch: Batch) -> tuple[State, list[torch.Tensor]
     return state, sums, stepper.leaf(batch.step)
 
 
-def _row(task: str, shown: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _row(task: str, shown: str, found: Sequence[Outcome | str]) -> dict[str, Any]:
+    outcomes = [outcome for outcome in found if isinstance(outcome, Outcome)]
     valid = [outcome for outcome in outcomes if outcome.valid]
+    refused = [outcome if isinstance(outcome, str) else outcome.why for outcome in found]
     return {
         "task": task,
         "attack": shown,
@@ -123,6 +149,7 @@ def _row(task: str, shown: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "same State": sum(outcome.weights for outcome in valid),
         "same sums": sum(outcome.sums for outcome in valid),
         "same leaf": sum(outcome.leaf for outcome in valid),
+        "refused": next((why for why in refused if why), None),
     }
 
 

@@ -45,7 +45,7 @@ class Golden:
 
 
 GOLDEN = (
-    Golden(ZOO, 3, "68f16dec305c460dba789c86d61f56088138a517b96bdf11eaaa08ca772b8387"),
+    Golden(ZOO, 3, "7d179b95ac620276a0fbfe330fc7795520bdde1f8e705f75f491f6c6c307ec10"),
     Golden(
         "softmax-digits",
         20,
@@ -64,8 +64,8 @@ GOLDEN = (
         "4ff50413bfd33c2c05ae6fe6171d0f5378fb3451ee0daa6bb6e295a9b17bad3d",
         {"batch_size": 60, "accumulate": 3, "learning_rate": 0.1},
     ),
-    Golden("lenet-mnist", 10, "1b0500ec858926dd0494bfeacc1ed453cb1ae57670a3b94088a8450b7cd803f2"),
-    Golden("fcn-adult", 20, "0488ec0f9d4928992ac787f3d8d657bdeba225ead7db3157b22f31938b46e676", {"batch_size": 1000}),
+    Golden("lenet-mnist", 10, "290d7dfea218cd5e2d3835c7a1df1e1798138ab850143c069ffe7a091dbb7bbb"),
+    Golden("fcn-adult", 20, "27e9239aa9ee1d83c75da730f4d1dffa2067c314d237d0e219671d4198cd20c4", {"batch_size": 1000}),
     Golden(
         "transformer-imdb", 2, "ef8ceb739d633d428ff7da3721bae8de4ac22628a75e3c5e87e1f28093df60e2", {"batch_size": 10}
     ),

@@ -19,7 +19,7 @@ from trainwitness.trace import format as f
 from trainwitness.trace.chunk import ChunkReader, Frame, RecordReader
 from trainwitness.trace.codec import decode
 from trainwitness.trace.layout import EMPTY, Buffer, Layout
-from trainwitness.trace.rows import record_batch
+from trainwitness.trace.rows import record_batch as record_batch
 from trainwitness.trace.store import Store, open_store, read_all
 
 Progress = Callable[[int], None]

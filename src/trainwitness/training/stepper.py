@@ -45,6 +45,8 @@ class Stepper:
         self.exact = self.numerics.precision == "exact"
         self.witnesses: list[Witness] = []
         """In exact arithmetic: what each micro-batch of the last step left behind."""
+        self.capture = False
+        """Whether they are to keep the operands of gradient sums too."""
         if self.exact:
             if task.privacy:
                 raise UsageError("private steps have no exact twin", hint="train without privacy, or in float32")
@@ -112,7 +114,7 @@ class Stepper:
     def _arithmetic(self, step: int, micro: int) -> AbstractContextManager[object]:
         if not self.exact:
             return autocast(self.numerics)
-        self.witnesses.append(Witness(derive(self.task.seed, "step", step, micro)))
+        self.witnesses.append(Witness(derive(self.task.seed, "step", step, micro), capture=self.capture))
         return arithmetic(self.witnesses[-1])
 
     def _fetch(self, rows: Sequence[int], carried: Mapping[int, bytes]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -22,6 +22,10 @@ def noise(*shape: int, seed: int = 0, spread: float = 3.0) -> torch.Tensor:
     return one * torch.exp(other * spread)
 
 
+def near(x: torch.Tensor, bits: int) -> torch.Tensor:
+    return rounded(x, bits, top(x, Witness()))
+
+
 @pytest.mark.parametrize(("value", "expected"), [(1.0, 1.0), (1.999, 1.0), (2.0, 2.0), (0.3, 0.25), (0.0, 2.0**-200)])
 def test_top_is_the_power_of_two_below(value: float, expected: float) -> None:
     assert top(torch.tensor([-value, value / 2], dtype=torch.float64), Witness()).item() == expected
@@ -32,16 +36,16 @@ def test_top_is_the_power_of_two_below(value: float, expected: float) -> None:
 def test_rounding_is_to_the_nearest_with_ties_to_even(values: list[float], bits: int) -> None:
     x = torch.tensor(values, dtype=torch.float64)
     unit = Fraction(top(x, Witness()).item()) * Fraction(2) ** (1 - bits)
-    found = rounded(x, bits, Witness())
-    for value, near in zip(values, found.tolist(), strict=True):
-        assert Fraction(near) == round(Fraction(value) / unit) * unit
-        assert abs(Fraction(near) / unit) <= 2**bits
+    found = near(x, bits)
+    for value, found_one in zip(values, found.tolist(), strict=True):
+        assert Fraction(found_one) == round(Fraction(value) / unit) * unit
+        assert abs(Fraction(found_one) / unit) <= 2**bits
 
 
 def test_limbs_add_up_to_all_but_the_last_bits() -> None:
     x = noise(50, 7)
     slots = torch.empty(3, *x.shape, dtype=torch.float64)
-    write_limbs(x, 12, list(slots), Witness())
+    write_limbs(x, 12, list(slots), top(x, Witness()))
     unit = top(x, Witness()).item() * 2.0 ** (1 - 36)
     assert (joined(slots) - x).abs().max() <= unit / 2
     assert ((slots[1].abs() / (unit * 2**12)) <= 2**12).all()
@@ -50,11 +54,11 @@ def test_limbs_add_up_to_all_but_the_last_bits() -> None:
 def test_sums_on_a_grid_have_no_order() -> None:
     x, w = noise(5000, 6), noise(5000, 4, seed=1)
     shuffled = torch.randperm(5000, generator=torch.Generator().manual_seed(2))
-    near, other = rounded(x, 18, Witness()), rounded(w, 22, Witness())
-    assert torch.equal(near.T @ other, near[shuffled].T @ other[shuffled])
+    one, other = near(x, 18), near(w, 22)
+    assert torch.equal(one.T @ other, one[shuffled].T @ other[shuffled])
     assert not torch.equal(x.T @ w, x[shuffled].T @ w[shuffled]), "the test would not notice rounding"
-    exact = sum((Fraction(a) * Fraction(b) for a, b in zip(near[:, 0].tolist(), other[:, 0].tolist(), strict=True)))
-    assert Fraction((near.T @ other)[0, 0].item()) == exact
+    exact = sum((Fraction(a) * Fraction(b) for a, b in zip(one[:, 0].tolist(), other[:, 0].tolist(), strict=True)))
+    assert Fraction((one.T @ other)[0, 0].item()) == exact
 
 
 def test_batch_sums_are_kept_unrounded() -> None:
@@ -77,7 +81,7 @@ def test_inner_sums_have_a_grid_each() -> None:
 
 
 def test_long_products_are_cut_into_exact_pieces() -> None:
-    left, right = rounded(noise(3, 20_000), 18, Witness()), rounded(noise(20_000, 2, seed=4), 22, Witness())
+    left, right = near(noise(3, 20_000), 18), near(noise(20_000, 2, seed=4), 22)
     pieces = [left[:, k : k + 8192] @ right[k : k + 8192] for k in (0, 8192, 16384)]
     assert torch.equal(product(left, right), (pieces[0] + pieces[1]) + pieces[2])
 
@@ -92,6 +96,6 @@ def test_room_leaves_place_for_the_terms() -> None:
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 2.0**201])
 def test_a_range_that_is_exceeded_raises(value: float) -> None:
     witness = Witness()
-    rounded(torch.tensor([1.0, value], dtype=torch.float64), 18, witness)
+    top(torch.tensor([1.0, value], dtype=torch.float64), witness)
     with pytest.raises(ExactOverflow, match="too large"):
         witness.check()

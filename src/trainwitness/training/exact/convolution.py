@@ -16,6 +16,7 @@ from trainwitness.training.exact.grid import (
     limb_count,
     room,
     rounded,
+    top,
     write_limbs,
 )
 from trainwitness.training.exact.linear import Gradients
@@ -44,8 +45,9 @@ class Convolution(torch.autograd.Function):
         witness: Witness,
     ) -> torch.Tensor:
         ctx.witness, ctx.call, ctx.shape, ctx.bias = witness, witness.call(), shape, bias is not None
-        near = rounded(x, ACTIVATION_BITS, witness).transpose(0, 1)
-        kernel = rounded(weight, WEIGHT_BITS, witness)
+        ctx.largest = top(x, witness)
+        near = rounded(x, ACTIVATION_BITS, ctx.largest).transpose(0, 1)
+        kernel = rounded(weight, WEIGHT_BITS, top(weight, witness))
         ctx.save_for_backward(near, kernel)
         columns = _columns(near, shape)
         out = torch.cat([product(a, b) for a, b in zip(_grouped(kernel, shape), columns, strict=True)])
@@ -64,7 +66,9 @@ class Convolution(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             by_input = _by_input(error, kernel, near.shape, shape, witness).transpose(0, 1)
         if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
-            sums, plain = _sums(error, near, shape, witness)
+            largest = top(error, witness)
+            witness.keep(ctx.call, "grids", torch.stack([ctx.largest, largest]))
+            sums, plain = _sums(error, near, shape, largest)
             sums = witness.keep(ctx.call, "weight", sums.view(-1, *kernel.shape))
             by_weight = joined(sums)
             if ctx.bias:
@@ -87,14 +91,14 @@ def _by_input(
     error: torch.Tensor, kernel: torch.Tensor, size: torch.Size, shape: Shape, witness: Witness
 ) -> torch.Tensor:
     """Each example's errors on a grid of their own, through the kernel, added up where windows overlap, in order."""
-    near = rounded(error, room(len(kernel) // shape.groups, WEIGHT_BITS), witness, (0, 2, 3))
+    near = rounded(error, room(len(kernel) // shape.groups, WEIGHT_BITS), top(error, witness, (0, 2, 3)))
     groups = near.reshape(len(kernel), -1).chunk(shape.groups)
     columns = torch.cat([a.T @ b for a, b in zip(_grouped(kernel, shape), groups, strict=True)])
     return shape.windows.gather(columns.view(size[0], *shape.windows.size, *near.shape[1:]), size)
 
 
 def _sums(
-    error: torch.Tensor, near: torch.Tensor, shape: Shape, witness: Witness
+    error: torch.Tensor, near: torch.Tensor, shape: Shape, largest: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The limbs of the gradients by kernel and bias: sums over all positions of all examples."""
     columns = _columns(near, shape)
@@ -102,7 +106,7 @@ def _sums(
     bits = room(count, ACTIVATION_BITS)
     limbs = limb_count(bits)
     slots = torch.empty((limbs, *error.shape), dtype=error.dtype, device=error.device)
-    write_limbs(error, bits, slots.unbind(0), witness)
+    write_limbs(error, bits, slots.unbind(0), largest)
     groups = slots.view(limbs, shape.groups, -1, count).unbind(1)
     sums = [(a.reshape(-1, count) @ b.T).view(limbs, -1, len(b)) for a, b in zip(groups, columns, strict=True)]
     return torch.cat(sums, dim=1), slots.sum((2, 3, 4))

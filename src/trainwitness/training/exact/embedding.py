@@ -1,4 +1,4 @@
-"""Embedding: rows of a table, and random masks for dropout."""
+"""Embedding: rows of a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from trainwitness.training.exact.grid import joined, limb_count, room, write_limbs
+from trainwitness.training.exact.grid import joined, limb_count, room, top, write_limbs
 from trainwitness.training.exact.linear import Gradients
 from trainwitness.training.exact.witness import Witness
 
@@ -30,7 +30,9 @@ class Embedding(torch.autograd.Function):
         bits = room(len(error))
         limbs = limb_count(bits)
         slots = error.new_empty((len(error), limbs, error.shape[1]))
-        write_limbs(error, bits, slots.unbind(1), witness)
+        largest = top(error, witness)
+        write_limbs(error, bits, slots.unbind(1), largest)
+        witness.keep(ctx.call, "grid", largest)
         sums = error.new_zeros((ctx.rows, limbs * error.shape[1])).index_add_(0, ids.reshape(-1), slots.flatten(1))
         if ctx.padding is not None:
             sums[ctx.padding].zero_()

@@ -50,12 +50,17 @@ def top(x: torch.Tensor, witness: Witness, over: Sequence[int] | None = None) ->
     return largest.clamp_min(_SMALLEST).view(torch.int64).bitwise_and(_EXPONENT).view(torch.float64)
 
 
-def rounded(x: torch.Tensor, bits: int, witness: Witness, over: Sequence[int] | None = None) -> torch.Tensor:
+def unit(largest: torch.Tensor, bits: int) -> torch.Tensor:
+    """The grid's spacing: 2^(1 - bits) of `top`, so that nothing is more than 2^bits units."""
+    return largest * 2.0 ** (1 - bits)
+
+
+def rounded(x: torch.Tensor, bits: int, largest: torch.Tensor) -> torch.Tensor:
     """`x` to the nearest multiple (ties to even) of 2^(1 - bits) times its `top`: at most 2^bits units each.
 
     Adding 1.5 x 2^52 units pushes everything below one unit out of the float64; subtracting it again is exact.
     """
-    pushed = top(x, witness, over) * (1.5 * 2.0 ** (SUM_BITS - bits))
+    pushed = largest * (1.5 * 2.0 ** (SUM_BITS - bits))
     return (x + pushed).sub_(pushed)
 
 
@@ -64,12 +69,12 @@ def limb_count(bits: int) -> int:
     return math.ceil(ERROR_BITS / bits)
 
 
-def write_limbs(x: torch.Tensor, bits: int, slots: Sequence[torch.Tensor], witness: Witness) -> None:
-    """`x` as a sum of tensors on finer and finer grids, `bits` each, written into `slots`: the first is the coarsest.
+def write_limbs(x: torch.Tensor, bits: int, slots: Sequence[torch.Tensor], largest: torch.Tensor) -> None:
+    """`x` as a sum of tensors on finer and finer grids, `bits` each, written into `slots`; the first is the coarsest.
 
-    What is left after one limb, x minus its rounding, is exact, so nothing is lost but what lies below the last limb.
+    `largest` is its `top`. What is left after one limb, x minus its rounding, is exact, so nothing is lost but what
+    lies below the last limb.
     """
-    largest = top(x, witness)
     rest = x
     for number, slot in enumerate(slots, start=1):
         pushed = largest * (1.5 * 2.0 ** (SUM_BITS - bits * number))

@@ -14,10 +14,12 @@ from trainwitness.training.exact.grid import (
     limb_count,
     room,
     rounded,
+    top,
+    unit,
     write_limbs,
 )
 from trainwitness.training.exact.sums import product
-from trainwitness.training.exact.witness import Witness
+from trainwitness.training.exact.witness import Operands, Witness
 
 Gradients = tuple[torch.Tensor | None, ...]
 
@@ -35,8 +37,9 @@ class Linear(torch.autograd.Function):
         ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, witness: Witness
     ) -> torch.Tensor:
         ctx.witness, ctx.call, ctx.shape, ctx.bias = witness, witness.call(), x.shape, bias is not None
-        rows = rounded(x.reshape(-1, x.shape[-1]), ACTIVATION_BITS, witness)
-        near = rounded(weight, WEIGHT_BITS, witness)
+        ctx.largest = top(x, witness)
+        rows = rounded(x.reshape(-1, x.shape[-1]), ACTIVATION_BITS, ctx.largest)
+        near = rounded(weight, WEIGHT_BITS, top(weight, witness))
         ctx.save_for_backward(rows, near)
         out = product(rows, near.T)
         if bias is not None:
@@ -51,13 +54,18 @@ class Linear(torch.autograd.Function):
         count, width = error.shape
         by_input = by_weight = by_bias = None
         if ctx.needs_input_grad[0]:
-            near = rounded(error, room(width, WEIGHT_BITS), witness, (1,))
+            near = rounded(error, room(width, WEIGHT_BITS), top(error, witness, (1,)))
             by_input = (near @ weight).view(ctx.shape)
         if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
             bits = room(count, ACTIVATION_BITS)
             limbs = limb_count(bits)
             slots = error.new_empty((limbs, count, width))
-            write_limbs(error, bits, slots.unbind(0), witness)
+            largest = top(error, witness)
+            write_limbs(error, bits, slots.unbind(0), largest)
+            witness.keep(ctx.call, "grids", torch.stack([ctx.largest, largest]))
+            if witness.capture:
+                finest = unit(largest, bits * limbs)
+                witness.operands[ctx.call] = Operands(slots[-1], finest, rows, unit(ctx.largest, ACTIVATION_BITS))
             sums = torch.stack([_crossed(limb, rows) for limb in slots])
             by_weight = joined(witness.keep(ctx.call, "weight", sums))
             if ctx.bias:
@@ -89,4 +97,5 @@ class Matmul(torch.autograd.Function):
 def _within(left: torch.Tensor, right: torch.Tensor, witness: Witness) -> torch.Tensor:
     """left @ right, half of the bits each, every matrix on a grid of its own."""
     bits = (SUM_BITS - (left.shape[-1] - 1).bit_length()) // 2
-    return rounded(left, bits, witness, (-2, -1)) @ rounded(right, bits, witness, (-2, -1))
+    one, other = (rounded(x, bits, top(x, witness, (-2, -1))) for x in (left, right))
+    return one @ other

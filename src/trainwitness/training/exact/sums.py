@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from trainwitness.training.exact.grid import TERMS, joined, limb_count, room, rounded, write_limbs
+from trainwitness.training.exact.grid import TERMS, joined, limb_count, room, rounded, top, write_limbs
 from trainwitness.training.exact.witness import Witness
 
 
@@ -24,7 +24,7 @@ def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 def inner_sum(x: torch.Tensor, over: Sequence[int], witness: Witness) -> torch.Tensor:
     """The sum over some dimensions, kept with size 1, each result on a grid of its own."""
     terms = _size(x, over)
-    return rounded(x, room(terms), witness, over).sum(tuple(over), keepdim=True)
+    return rounded(x, room(terms), top(x, witness, over)).sum(tuple(over), keepdim=True)
 
 
 def mean(x: torch.Tensor, over: Sequence[int], witness: Witness) -> torch.Tensor:
@@ -37,7 +37,9 @@ def batch_sum(errors: torch.Tensor, over: Sequence[int], witness: Witness, call:
     over = [dimension % errors.dim() for dimension in over]
     bits = room(_size(errors, over))
     slots = errors.new_empty((limb_count(bits), *errors.shape))
-    write_limbs(errors, bits, list(slots), witness)
+    largest = top(errors, witness)
+    write_limbs(errors, bits, list(slots), largest)
+    witness.keep(call, f"{part} grid", largest)
     return joined(witness.keep(call, part, slots.sum([dimension + 1 for dimension in over])))
 
 

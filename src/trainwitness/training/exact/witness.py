@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 
 from trainwitness.core.errors import TrainwitnessError
@@ -16,15 +18,25 @@ class ExactOverflow(TrainwitnessError):
     exit_code = 2
 
 
+class Operands(NamedTuple):
+    """What a linear layer's gradient sum was made of: the finest limb of the errors, the activations, their units."""
+
+    errors: torch.Tensor
+    error_unit: torch.Tensor
+    rows: torch.Tensor
+    row_unit: torch.Tensor
+
+
 class Witness:
     """Collects, in the order of the forward pass, every unrounded gradient sum, and the largest magnitudes seen.
 
     `seed` keys the random numbers of dropout. A call number is drawn in the forward pass, so that sums have the same
-    place whatever order the backward pass runs in.
+    place whatever order the backward pass runs in. With `capture`, linear layers leave their operands too.
     """
 
-    def __init__(self, seed: int = 0) -> None:
-        self.seed = seed
+    def __init__(self, seed: int = 0, *, capture: bool = False) -> None:
+        self.seed, self.capture = seed, capture
+        self.operands: dict[int, Operands] = {}
         self.sums: dict[tuple[int, str], torch.Tensor] = {}
         self.outputs: torch.Tensor | None = None
         """What the loss read: one line of logits per example."""
@@ -41,7 +53,10 @@ class Witness:
         self._seen.append(largest.reshape(-1))
 
     def keep(self, call: int, part: str, sums: torch.Tensor) -> torch.Tensor:
-        """Keeps sums as they are before any rounding. Zeros lose their sign: it depends on the order of summation."""
+        """Keeps sums as they are before any rounding, and the grids they lie on, for the step's leaf.
+
+        Zeros lose their sign: it depends on the order of summation.
+        """
         self.sums[call, part] = sums.add_(0.0)
         return sums
 
