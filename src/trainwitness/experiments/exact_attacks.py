@@ -28,11 +28,12 @@ from trainwitness.training.exact.contributions import last_bits
 from trainwitness.training.stepper import fetch
 
 CASES: tuple[tuple[str, dict[str, int | float | str], int], ...] = (
-    ("softmax-mnist", {}, 300),
-    ("mlp-mnist", {}, 1000),
-    ("lenet-mnist", {"learning_rate": 0.1}, 1500),
-    ("fcn-adult", {}, 300),
+    ("softmax-mnist", {}, 100),
+    ("mlp-mnist", {"learning_rate": 0.1}, 300),
+    ("lenet-mnist", {"learning_rate": 0.1}, 400),
+    ("fcn-adult", {}, 200),
 )
+"""Task, options, the first step attacked."""
 QUICK: tuple[tuple[str, dict[str, int | float | str], int], ...] = (("lenet-mnist", {"learning_rate": 0.1}, 120),)
 ATTACKS: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "swap-search, all": ("swap-search", False, {}),
@@ -66,7 +67,7 @@ class Outcome:
 def run(setting: Setting) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     certificates: list[str] = []
-    steps, pool = (1, 200) if setting.quick else (3, 1000)
+    steps, pool = (1, 200) if setting.quick else (2, 500)
     for name, options, stage in QUICK if setting.quick else CASES:
         task = setting.task(name, batch_size=50, **options)
         title = task.spec.name if task.spec else name
@@ -81,7 +82,7 @@ def run(setting: Setting) -> dict[str, Any]:
             rows.append(_row(title, shown, found))
         for shown, changes in (("low-loss swap", _low_loss_swaps), ("one value by 1", _one_value)):
             setting.advance(f"{title}, {shown}")
-            tried = [_outcome(p, batch) for p in single for batch in changes(p, 3 if setting.quick else 20)]
+            tried = [_outcome(p, batch) for p in single for batch in changes(p, 3 if setting.quick else 10)]
             rows.append(_row(title, shown, tried))
         setting.advance(f"{title}, certificate")
         certificates.append(f"{title}: {_certificate(whole[-1], 100 if setting.quick else 400)}")
