@@ -64,7 +64,7 @@ class ExactTrace(Trace):
                     if step >= start:
                         batch = None if batches is None else stored_batch(step, batches[number])
                         yield ExactStep(step, leaf, batch, None if number else chunk.header.state)
-        if expected != self.steps:
+        if (expected or 0) != self.steps:
             raise TraceDamaged(f"{self.path}: {expected} steps, the seal states {self.steps}")
 
     def checkpoint(self, step: int) -> tuple[int, State | None]:

@@ -28,13 +28,11 @@ class ExactWriter:
         self._folder = folder
         self._chunks: list[str] = []
         self._sessions: list[str] = []
-        self._steps = 0
-        self._leaves: list[bytes] = []
-        self._batches: list[f.ExactBatch] = []
-        self._before = ""
-        self._keyframe: Buffer | None = None
-        self._tree = Frontier([f.initial_leaf(initial.digest().hex())])
-        self._start(initial, stored=manifest.initialisation != "portable")
+        self._waiting: list[tuple[bytes, Batch | None]] = []
+        self._first = 0
+        self._before = initial.digest().hex()
+        self._tree = Frontier([f.initial_leaf(self._before)])
+        self._keyframe = Buffer.of(initial.tensors) if manifest.initialisation != "portable" else None
 
     @classmethod
     def create(cls, folder: Path, manifest: f.Manifest, initial: State) -> ExactWriter:
@@ -52,60 +50,42 @@ class ExactWriter:
         writer = cls(folder, trace.manifest, trace.id, initial)
         for step in trace.exact_steps():
             writer._tree.append(step.leaf)
-        writer._steps, writer._chunks = trace.steps, list(trace.chunk_digests)
+        writer._chunks = list(trace.chunk_digests)
         content, digest = f.dump(f.Session(trace=trace.id, first_step=trace.steps, environment=environment))
         with storage_errors(folder):
             for leftover in folder.glob(f"*{f.TEMPORARY}"):
                 leftover.unlink()
             write_whole(folder / f.session_name(len(trace.sessions) + 1), content)
         writer._sessions = [*trace.session_digests, digest]
-        writer._start(state, stored=writer._steps % trace.manifest.checkpoint_every == 0)
+        if trace.steps:
+            writer._start(trace.steps, state)
         return writer
+
+    @property
+    def steps(self) -> int:
+        """Steps so far."""
+        return self._first + len(self._waiting)
 
     def append(self, leaf: bytes, batch: Batch | None, state: Callable[[], State]) -> None:
         """Adds a step; `batch` where its rows are to be written down, `state` gives the State after it."""
-        self._leaves.append(leaf)
-        self._tree.append(leaf)
-        if batch is not None:
-            self._batches.append(_written(batch))
-        self._steps += 1
-        due = self._steps % self.manifest.checkpoint_every == 0
-        if due or len(self._leaves) >= self.manifest.chunk_steps:
-            self.flush()
-            self._start(state(), stored=due)
+        self._waiting.append((leaf, batch))
+        due = self.steps % self.manifest.checkpoint_every == 0
+        if due or len(self._waiting) >= self.manifest.chunk_steps:
+            self._write()
+            self._start(self.steps, state())
 
     def flush(self) -> None:
-        """Writes the open chunk, if it has any steps."""
-        if not self._leaves:
-            return
-        header = f.ExactChunkHeader(
-            trace=self.trace_id,
-            index=len(self._chunks),
-            previous=self._chunks[-1] if self._chunks else f.NO_DIGEST,
-            first_step=self._steps - len(self._leaves),
-            state=self._before,
-            tensors=None if self._keyframe is None else self._keyframe.layout.table(),
-        )
-        keyframe = None if self._keyframe is None else [encode(self._keyframe, EMPTY)]
-        with storage_errors(self._folder):
-            chunk = ChunkWriter(self._folder / f.chunk_name(header.index), header, keyframe, EXACT_MAGIC)
-            try:
-                chunk.record(b"L", b"".join(self._leaves))
-                if self._batches:
-                    rows = f.ExactBatches(steps=self._batches).model_dump_json(exclude_defaults=True)
-                    chunk.record(b"R", zstandard.ZstdCompressor(level=12).compress(rows.encode()))
-                self._chunks.append(chunk.finish().hex())
-            except OSError:
-                chunk.abandon()
-                raise
-        self._leaves, self._batches = [], []
+        """Writes the open chunk, if it has any steps; nothing can be added afterwards."""
+        if self._waiting:
+            self._write()
 
     def seal(self, final: State) -> str:
         """Finishes the trace and returns its step root."""
+        steps = self.steps
         self.flush()
         seal = f.Seal(
             trace=self.trace_id,
-            steps=self._steps,
+            steps=steps,
             chunks=self._chunks,
             sessions=self._sessions,
             step_root=self._tree.root().hex(),
@@ -116,10 +96,40 @@ class ExactWriter:
             write_whole(self._folder / f.SEAL, f.dump(seal)[0])
         return seal.step_root
 
-    def _start(self, state: State, *, stored: bool) -> None:
-        self._leaves, self._batches = [], []
+    def _start(self, first: int, state: State) -> None:
+        """Begins a chunk before step `first`."""
+        self._first, self._waiting = first, []
         self._before = state.digest().hex()
+        stored = first % self.manifest.checkpoint_every == 0
         self._keyframe = Buffer.of(state.tensors) if stored else None
+
+    def _write(self) -> None:
+        header = f.ExactChunkHeader(
+            trace=self.trace_id,
+            index=len(self._chunks),
+            previous=self._chunks[-1] if self._chunks else f.NO_DIGEST,
+            first_step=self._first,
+            state=self._before,
+            tensors=None if self._keyframe is None else self._keyframe.layout.table(),
+        )
+        keyframe = None if self._keyframe is None else [encode(self._keyframe, EMPTY)]
+        leaves, batches = (
+            [leaf for leaf, _ in self._waiting],
+            [_written(b) for _, b in self._waiting if b is not None],
+        )
+        with storage_errors(self._folder):
+            chunk = ChunkWriter(self._folder / f.chunk_name(header.index), header, keyframe, EXACT_MAGIC)
+            try:
+                chunk.record(b"L", b"".join(leaves))
+                if batches:
+                    rows = f.ExactBatches(steps=batches).model_dump_json(exclude_defaults=True)
+                    chunk.record(b"R", zstandard.ZstdCompressor(level=12).compress(rows.encode()))
+                self._chunks.append(chunk.finish().hex())
+            except OSError:
+                chunk.abandon()
+                raise
+        for leaf in leaves:
+            self._tree.append(leaf)
 
 
 def _written(batch: Batch) -> f.ExactBatch:

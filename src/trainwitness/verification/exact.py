@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
+
 from trainwitness.commitments.merkle import Frontier
 from trainwitness.core.batch import Batch
 from trainwitness.core.errors import TraceMismatch
@@ -143,8 +145,14 @@ class ExactVerification:
     def _computed(self, stored: ExactStep, batch: Batch) -> list[str]:
         try:
             self.stepper.run(batch)
-        except ExactOverflow as error:
+        except (ExactOverflow, torch.OutOfMemoryError) as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                raise
             return [str(error)]
+        except Exception as error:
+            # The trace is to blame if the task's own batch can be computed where the trace's cannot.
+            self.stepper.run(self.task.schedule.batch(stored.step))
+            return [f"the batch cannot be computed: {type(error).__name__}: {error}"]
         if self.stepper.leaf(stored.step) != stored.leaf:
             return ["its digest is not the one the trace states: other data, another State or other arithmetic"]
         return []
