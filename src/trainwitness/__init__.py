@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from trainwitness.trace.reader import Trace
     from trainwitness.trace.record import record
     from trainwitness.trace.recorder import Recorder
+    from trainwitness.training import exact
     from trainwitness.training.stepper import Stepper
     from trainwitness.verification.calibration import Calibration, calibrate, load_calibration
     from trainwitness.verification.diff import diff
@@ -52,6 +53,7 @@ _HOMES = {
     "build_task": "tasks.registry",
     "calibrate": "verification.calibration",
     "diff": "verification.diff",
+    "exact": "training.exact",
     "load_calibration": "verification.calibration",
     "pack": "trace.pack",
     "record": "trace.record",
@@ -81,6 +83,7 @@ __all__ = [
     "build_task",
     "calibrate",
     "diff",
+    "exact",
     "load_calibration",
     "pack",
     "record",
@@ -90,6 +93,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "exact":
+        return importlib.import_module("trainwitness.training.exact")
     if name not in _HOMES:
         raise AttributeError(f"module 'trainwitness' has no attribute {name!r}")
     return getattr(importlib.import_module(f"trainwitness.{_HOMES[name]}"), name)

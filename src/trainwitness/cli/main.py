@@ -5,6 +5,8 @@ from __future__ import annotations
 import typer
 
 from trainwitness.cli.calibrate import calibrate
+from trainwitness.cli.certificate import certificate
+from trainwitness.cli.claim import claim
 from trainwitness.cli.demo import demo
 from trainwitness.cli.diff import diff
 from trainwitness.cli.forge import forge
@@ -41,7 +43,22 @@ def _main(
     pass
 
 
-for function in (demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, forge, play, reproduce):
+for function in (
+    demo,
+    tasks,
+    record,
+    calibrate,
+    verify,
+    diff,
+    inspect,
+    pack,
+    unpack,
+    forge,
+    play,
+    claim,
+    certificate,
+    reproduce,
+):
     app.command()(verb(function))
 
 

@@ -58,6 +58,7 @@ def verify(
     """Compute every step of a trace again, compare the whole State, and say what is established.
 
     Without --threshold or --calibration only errors of exactly 0 are accepted.
+    Traces of exact arithmetic need neither.
     Exit code 0 ACCEPT, 1 REJECT, 4 INCONCLUSIVE.
 
     Example: trainwitness verify run.trace --threshold 1e-6
@@ -92,7 +93,7 @@ def verify(
             model=model,
             require=[name for name in names if not (red_team and name == MARGIN)],  # type: ignore[misc]
             one_by_one=one_by_one,
-            on_step=lambda _: advance(opened.manifest.checkpoint_every),
+            on_step=lambda _: advance(1 if numerics.precision == "exact" else opened.manifest.checkpoint_every),
         )
     result = {}
     if red_team:
@@ -116,13 +117,12 @@ def say_verdict(output: Output, verdict: Verdict) -> None:
         options = "".join(f", {key} {value}" for key, value in verdict.task["options"].items())
         output.say(f"task {verdict.task['name']}{options}")
     threshold = "no threshold" if verdict.threshold is None else f"threshold {verdict.threshold.value:.2e}"
-    output.say(
-        f"recomputed {len(verdict.steps)} States in {verdict.recomputed_on}; "
-        f"largest l2 error {verdict.max_l2:.2e} ({threshold})"
-    )
+    exact = verdict.recomputed_on.startswith("exact")
+    compared = "digests of steps compared" if exact else f"largest l2 error {verdict.max_l2:.2e} ({threshold})"
+    output.say(f"recomputed {len(verdict.steps)} States in {verdict.recomputed_on}; {compared}")
     say_threshold(output, verdict)
     worst = sorted(verdict.steps, key=lambda error: -error.l2)[:3]
-    if verdict.max_l2:
+    if verdict.max_l2 and not exact:
         output.say("largest errors: " + ", ".join(f"step {error.step}: {error.l2:.2e}" for error in worst))
     split = [error for error in verdict.steps if error.rounding is not None]
     if split:

@@ -63,7 +63,13 @@ class Threshold(BaseModel):
 
 MAX_SHARE = 0.05
 """An error of more than this share of the update, of a buffer or of the optimiser's state is never rounding."""
-_SHARES: dict[Precision, float] = {"float64": 1e-3, "float32": 1e-3, "float16": MAX_SHARE, "bfloat16": MAX_SHARE}
+_SHARES: dict[Precision, float] = {
+    "float64": 1e-3,
+    "float32": 1e-3,
+    "exact": 0.0,
+    "float16": MAX_SHARE,
+    "bfloat16": MAX_SHARE,
+}
 """Shares allowed where no calibration says better. Honest momentum differs by 1e-6 (float32) to a few percent."""
 
 

@@ -1,4 +1,4 @@
-"""Trace format v1: names, limits and the records written as JSON. docs/trace-format.md is its specification."""
+"""Trace formats: names, limits and the records written as JSON. docs/trace-format.md is their specification."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import re
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from trainwitness.core.environment import Environment
 from trainwitness.core.errors import TraceDamaged
@@ -15,9 +15,13 @@ from trainwitness.core.numerics import Numerics
 from trainwitness.tasks.task import TaskSpec
 
 FORMAT: Literal["trainwitness/trace/1"] = "trainwitness/trace/1"
+EXACT_FORMAT: Literal["trainwitness/trace/2"] = "trainwitness/trace/2"
+"""Digests of steps in place of States: traces of exact arithmetic."""
 MANIFEST, SEAL, LOCK = "manifest.json", "seal.json", "LOCK"
 TEMPORARY = ".tmp"
 CHUNK_STEPS = 128
+EXACT_CHECKPOINT_EVERY = 4096
+LEAF_BYTES = 32
 
 MAX_JSON_BYTES = 1 << 26
 MAX_STATE_BYTES = 1 << 36
@@ -64,7 +68,7 @@ class DataFacts(_Record):
 class Manifest(_Record):
     """What is fixed before the first step."""
 
-    format: Literal["trainwitness/trace/1"] = FORMAT
+    format: Literal["trainwitness/trace/1", "trainwitness/trace/2"] = FORMAT
     task: TaskSpec | None
     model: str
     parameters: int
@@ -79,6 +83,12 @@ class Manifest(_Record):
     data: DataFacts
     checkpoint_every: Annotated[int, Field(ge=1)]
     chunk_steps: Annotated[int, Field(ge=1)]
+
+    @model_validator(mode="after")
+    def _exact_has_its_own_format(self) -> Manifest:
+        if (self.numerics.precision == "exact") != (self.format == EXACT_FORMAT):
+            raise ValueError(f"format {self.format} does not hold traces of precision {self.numerics.precision}")
+        return self
 
 
 class Session(_Record):
@@ -135,6 +145,33 @@ class ChunkHeader(_Record):
     state: Digest
     """Digest of the keyframe State, with which the first step starts."""
     tensors: Table
+
+
+class ExactChunkHeader(_Record):
+    """What a chunk of an exact trace says of itself."""
+
+    trace: Digest
+    index: Annotated[int, Field(ge=0)]
+    previous: Digest
+    first_step: Annotated[int, Field(ge=0)]
+    state: Digest
+    """Digest of the State before the first step."""
+    tensors: Table | None
+    """The table of that State where the chunk holds it; None where it is to be computed."""
+
+
+class ExactBatch(_Record):
+    """The rows of one step of an exact trace, where they are written down."""
+
+    epoch: Annotated[int, Field(ge=0)]
+    rows: list[list[Annotated[int, Field(ge=0)]]]
+    carried: dict[str, str] = Field(default_factory=dict)
+
+
+class ExactBatches(_Record):
+    """The rows of every step of a chunk."""
+
+    steps: list[ExactBatch]
 
 
 class Seal(_Record):

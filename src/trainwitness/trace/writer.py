@@ -45,6 +45,17 @@ class FolderLock:
             self._file.close()
 
 
+def refuse_used_folder(folder: Path) -> None:
+    """A recording begins in a folder that holds nothing but the leftovers of one that never began."""
+    used = [entry.name for entry in folder.iterdir() if entry.name != f.LOCK]
+    if f.MANIFEST in used:
+        raise StorageError(
+            f"{folder}: already holds a trace", hint="choose another folder, or resume it if it is unsealed"
+        )
+    if any(not name.endswith(f.TEMPORARY) for name in used):
+        raise StorageError(f"{folder}: not empty: {sorted(used)[0]}", hint="choose another folder")
+
+
 class TraceWriter:
     """Writes one trace into a locked folder. Not for several threads at once."""
 
@@ -66,7 +77,7 @@ class TraceWriter:
         """Begins a trace with its initial State."""
         with storage_errors(folder):
             content, trace_id = f.dump(manifest)
-            _write_whole(folder / f.MANIFEST, content)
+            write_whole(folder / f.MANIFEST, content)
         return cls(folder, manifest, trace_id, initial)
 
     @classmethod
@@ -86,7 +97,7 @@ class TraceWriter:
         with storage_errors(folder):
             for leftover in folder.glob(f"*{f.TEMPORARY}"):
                 leftover.unlink()
-            _write_whole(folder / f.session_name(number), content)
+            write_whole(folder / f.session_name(number), content)
         writer._sessions = [*trace.session_digests, digest]
         return writer
 
@@ -155,7 +166,7 @@ class TraceWriter:
             final_state=self._last_digest,
         )
         with storage_errors(self._folder):
-            _write_whole(self._folder / f.SEAL, f.dump(seal)[0])
+            write_whole(self._folder / f.SEAL, f.dump(seal)[0])
         return seal.step_root
 
     def abandon(self) -> None:
@@ -196,7 +207,8 @@ def storage_errors(path: Path, doing: str = "recording") -> Iterator[None]:
         ) from error
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """A file that appears whole or not at all."""
     temporary = path.with_suffix(f.TEMPORARY)
     try:
         with temporary.open("wb") as file:

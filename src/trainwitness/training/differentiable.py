@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
+from trainwitness.core.errors import UsageError
 from trainwitness.core.state import State
 from trainwitness.training.stepper import Stepper
 
@@ -14,6 +15,11 @@ class GradientGap:
     """|| grad L(inputs, labels) - wanted ||^2 over all trained parameters at one State."""
 
     def __init__(self, stepper: Stepper, state: State) -> None:
+        if stepper.task.privacy is not None:
+            raise UsageError(
+                "the task clips single gradients (DP-SGD), which this attack does not follow",
+                hint="swap-search, matching-pursuit and efficient-greedy do",
+            )
         self._stepper = stepper
         self._parameters = {
             name: state.tensors[f"param/{name}"].to(stepper.device, stepper.dtype, copy=True).requires_grad_()

@@ -13,7 +13,6 @@ from trainwitness.core.errors import TraceMismatch, UsageError
 from trainwitness.core.numerics import Numerics
 from trainwitness.core.verdict import (
     PROPERTIES,
-    Answer,
     Judge,
     Property,
     PropertyName,
@@ -23,6 +22,7 @@ from trainwitness.core.verdict import (
 )
 from trainwitness.tasks.registry import build_task
 from trainwitness.tasks.task import Task, TaskSpec, parameter_count
+from trainwitness.trace.exact_reader import ExactTrace
 from trainwitness.trace.format import Manifest, initial_leaf
 from trainwitness.trace.reader import Segment, Trace
 from trainwitness.trace.record import with_threads
@@ -30,7 +30,9 @@ from trainwitness.training.apply_numerics import COMPUTE_DTYPE
 from trainwitness.training.stepper import Stepper
 from trainwitness.verification.calibration import Calibration, calibration_mismatches
 from trainwitness.verification.cast import cast
+from trainwitness.verification.conclude import conclude
 from trainwitness.verification.data import check_data
+from trainwitness.verification.exact import ExactVerification
 from trainwitness.verification.initial import check_initial
 from trainwitness.verification.model_file import check_model
 from trainwitness.verification.policies.adaptive import Adaptive
@@ -81,6 +83,10 @@ def verify(
     task = resolve_task(task, trace.manifest, data)
     _check_size(task, trace)
     stepper = Stepper(task, numerics_for(trace.manifest, numerics))
+    if isinstance(trace, ExactTrace):
+        if calibration is not None or (threshold is not None and threshold.value):
+            raise UsageError("a threshold for an exact trace", hint="its digests are equal or not: leave it out")
+        return ExactVerification(trace, stepper, steps or (0, trace.steps)).run(model, require, on_step)
     mismatches: list[str] = []
     scale, jumps = None, None
     if calibration is not None:
@@ -131,9 +137,14 @@ def resolve_task(task: Task | TaskSpec | str | None, manifest: Manifest, data: P
 
 def numerics_for(manifest: Manifest, wanted: Numerics | None) -> Numerics:
     """The trace's Numerics unless told otherwise; CPU where the trace's device is not here."""
-    if wanted is not None:
-        return with_threads(wanted)
     theirs = manifest.numerics
+    if wanted is not None:
+        if theirs.precision == "exact" != wanted.precision:
+            raise UsageError(
+                f"an exact trace recomputed in {wanted.precision}",
+                hint="its digests come out only in exact arithmetic",
+            )
+        return with_threads(wanted)
     here = theirs.device == "cpu" or (theirs.device.startswith("cuda") and torch.cuda.is_available())
     return theirs if here else with_threads(theirs.model_copy(update={"device": "cpu", "threads": None}))
 
@@ -263,40 +274,18 @@ class _Verification:
     def _verdict(
         self, properties: dict[PropertyName, Property], require: Sequence[PropertyName], tree: Frontier
     ) -> Verdict:
-        absent = Property(standing="unknown", why="not checked")
-        properties = {name: properties.get(name, absent) for name in PROPERTIES}
-        reasons = [
-            f"{name}: {p.why}" for name, p in properties.items() if p.standing == "refuted" and name != "exact"
-        ]
-        if properties["reproduced"].standing == "refuted":
-            reasons += [_describe(error) for error in self._hard()[1:_SHOWN]]
-        answer: Answer = "REJECT" if reasons else "ACCEPT"
-        doubts = [
-            f"{name} is required: {properties[name].why}"
-            for name in dict.fromkeys(("reproduced", *require))
-            if properties[name].standing != "established"
-        ]
-        doubts += [f"the calibration does not fit: {mismatch}" for mismatch in self.mismatches]
-        if not self.complete:
-            doubts.append(f"only steps {self.range[0]}:{self.range[1]} of {self.trace.steps} were recomputed")
-        if not self.trace.sealed:
-            doubts.append("the trace is unsealed: its recording was interrupted")
-        if answer != "REJECT" and doubts:
-            answer, reasons = "INCONCLUSIVE", list(dict.fromkeys(doubts))
-        if answer == "ACCEPT":
-            reasons = [properties["reproduced"].why]
-        numerics = self.stepper.numerics
-        return Verdict(
-            verdict=answer,
-            threshold=self.threshold,
-            max_l2=max((error.l2 for error in self.errors), default=0.0),
-            reasons=reasons,
+        return conclude(
+            self.trace,
+            self.task,
+            self.stepper.numerics,
             properties=properties,
-            steps=self.errors,
-            sealed=self.trace.sealed,
-            step_root=tree.root().hex() if self.complete and self.trace.chunks else None,
-            recomputed_on=f"{numerics.precision} on {numerics.device}, {numerics.threads} threads",
-            task=self.task.spec.model_dump() if self.task.spec else None,
+            require=require,
+            errors=self.errors,
+            recomputed=self.range,
+            step_root=tree.root().hex(),
+            threshold=self.threshold,
+            more_reasons=[_describe(error) for error in self._hard()[1:_SHOWN]],
+            more_doubts=[f"the calibration does not fit: {mismatch}" for mismatch in self.mismatches],
         )
 
 

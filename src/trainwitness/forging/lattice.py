@@ -1,0 +1,155 @@
+"""lattice: other valid examples with the same labels and, up to rounding, the same gradient.
+
+Where the first layer has a null space, inputs can move inside it without any later layer noticing; where they also
+move against the batch's errors, the first layer's own gradient stays. The change is found in real numbers and rounded
+by lattice reduction to whole ones inside the domain (docs/exact-forging.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwitness.core.batch import Batch
+from trainwitness.core.errors import UsageError
+from trainwitness.core.seeds import derive
+from trainwitness.forging.forger import Choice
+from trainwitness.forging.integers import Effort, Whole, plan_change, round_change
+from trainwitness.forging.problem import Problem, same_classes
+from trainwitness.tasks.domain import IntegerBox
+from trainwitness.training.first_layer import FirstLayer, first_layer, input_scale
+
+Towards = Literal["class", "any", "grey"]
+Reals = npt.NDArray[np.float64]
+EXPONENTS = (16, 15, 14, 13, 12, 11, 10, 9, 8)
+MARGINS = (8.0, 4.0)
+NUDGES = 400
+"""Small moves tried at the end; those that lower the step function's error are kept."""
+
+
+def forge(
+    problem: Problem,
+    *,
+    towards: Towards = "class",
+    strength: float = 1.0,
+    exponents: Sequence[int] = EXPONENTS,
+    margins: Sequence[float] = MARGINS,
+    setting: int = 200,
+    calm: float = 0.5,
+    block: int = 30,
+    nudges: int = NUDGES,
+) -> Choice:
+    """Steers every image that goes towards another one: of its class, of `any` class, or plain grey.
+
+    Scales 2^exponent are tried from the finest; the first that stays inside the domain is taken.
+    """
+    search = _Search(problem, towards, strength)
+    for whole in search.attempts(exponents, margins, block, setting=setting, calm=calm):
+        search.offer(whole)
+        if not whole.outside or problem.late:
+            break
+    if search.best is None:
+        raise UsageError("no input can move inside both null spaces and the domain", hint="forge a larger batch")
+    search.nudge(nudges)
+    return Choice(
+        search.batch(search.best.values), gradients=search.tried * problem.batch.size, candidates=search.tried
+    )
+
+
+class _Search:
+    """The best whole numbers so far, judged by the step function."""
+
+    def __init__(self, problem: Problem, towards: Towards, strength: float) -> None:
+        self.problem, dataset = problem, problem.stepper.task.dataset
+        domain = dataset.domain
+        if not isinstance(domain, IntegerBox) or not np.issubdtype(dataset.inputs.dtype, np.integer):
+            raise UsageError("this data set's inputs are not whole numbers in a box", hint="lattice forges images")
+        layer = first_layer(problem.stepper, problem.before, problem.batch)
+        weights = comparable_weights(layer, input_scale(dataset)[0])
+        self.places = _places(problem, weights, layer.errors)
+        raw, labels = dataset.fetch(problem.rows)
+        self.labels = labels.numpy()[self.places]
+        self.values = raw.numpy().reshape(len(raw), -1).astype(np.float64)[self.places]
+        self.matrices = self.values, weights, layer.errors[self.places]
+        self.low, self.high = (np.asarray(side, np.float64) for side in (domain.low, domain.high))
+        self.rows = _rows(problem, self.places, towards)
+        self.wanted = self.values + strength * (self._goal(towards) - self.values)
+        self.best: Whole | None = None
+        self.error, self.tried = float("inf"), 0
+
+    def _goal(self, towards: Towards) -> Reals:
+        if towards == "grey":
+            return np.broadcast_to((self.low + self.high) / 2, self.values.shape)
+        inputs = self.problem.stepper.task.dataset.inputs[self.rows]
+        return inputs.reshape(len(inputs), -1).astype(np.float64)
+
+    def attempts(
+        self, exponents: Sequence[int], margins: Sequence[float], block: int, **settings: Any
+    ) -> Iterator[Whole]:
+        """Whole numbers by falling scale, then with less margin."""
+        for margin in margins:
+            plan = plan_change(*self.matrices, self.wanted, low=self.low, high=self.high, margin=margin, **settings)
+            if plan is not None:
+                yield from (round_change(plan, Effort(2.0**exponent, block)) for exponent in exponents)
+
+    def batch(self, values: Reals) -> Batch:
+        """The batch that carries these values."""
+        return self.problem.carrying(self.places, self.rows, values, self.labels)
+
+    def offer(self, whole: Whole) -> Whole:
+        """Keeps the numbers if the step function finds them better."""
+        error = self.problem.error(self.batch(whole.values))
+        self.tried += 1
+        if error < self.error:
+            self.best, self.error = whole, error
+        return whole
+
+    def nudge(self, count: int) -> None:
+        """Rounding of the step itself is chance: among neighbours in the lattice some come nearer."""
+        rng = np.random.Generator(np.random.Philox(key=derive(self.problem.seed, "nudge")))
+        offered = 0
+        for _ in range(20 * count):
+            if self.problem.late or self.best is None or offered == count:
+                break
+            other = self.best.nudged(rng)
+            if other is not None:
+                self.offer(other)
+                offered += 1
+
+
+def comparable_weights(layer: FirstLayer, scale: Reals) -> Reals:
+    """Weights per raw unit, such that P @ weights harms the gradient about as much as P'errors.
+
+    A change of the outputs by z changes the errors by some 0.3 z (the slope of a softmax), and these the gradient by
+    0.3 z times the length of an input; P'errors changes it by one scaled raw unit.
+    """
+    length = float(np.sqrt((layer.inputs**2).sum(1).mean()))
+    return layer.seen * scale[:, None] * (0.3 * length / float(np.abs(scale).mean()))
+
+
+def _places(problem: Problem, weights: Reals, errors: Reals) -> list[int]:
+    """Positions whose examples are changed: those asked for, or all where these are too few to cancel."""
+    inputs, seen = weights.shape[0], np.linalg.matrix_rank(weights)
+    if seen >= inputs:
+        raise UsageError(
+            f"the first layer has rank {seen} on {inputs} inputs: it sees every change of them",
+            hint="lattice forges models whose first layer is narrower than their inputs",
+        )
+    rank = 0
+    for places in (list(problem.positions), list(range(problem.batch.size))):
+        rank = int(np.linalg.matrix_rank(errors[places]))
+        if 2 * rank < len(places) <= len(problem.pool):
+            return places
+    raise UsageError(
+        f"a batch of {problem.batch.size} with {rank} independent errors leaves too little room",
+        hint=f"lattice needs batches of more than {2 * rank} examples here",
+    )
+
+
+def _rows(problem: Problem, places: list[int], towards: Towards) -> list[int]:
+    wide = replace(problem, positions=tuple(places))
+    return list(problem.pool[: len(places)]) if towards == "any" else same_classes(wide)
