@@ -11,7 +11,8 @@ from pathlib import Path
 
 import torch
 
-from trainwitness.commitments.merkle import Frontier
+from trainwitness.commitments.commitment import commit
+from trainwitness.commitments.sources import rows_of
 from trainwitness.core.errors import StorageError, UsageError
 from trainwitness.core.numerics import Numerics
 from trainwitness.tasks.dataset import Dataset
@@ -132,8 +133,7 @@ def check_room(path: Path, needed: int) -> None:
 
 def dataset_facts(dataset: Dataset) -> f.DataFacts:
     """The manifest's facts about a Dataset."""
-    root = Frontier(dataset.rows()).root().hex()
-    return f.DataFacts(name=dataset.name, rows=len(dataset), row_schema=dataset.schema, root=root)
+    return commit(rows_of(dataset)).data
 
 
 def with_threads(numerics: Numerics) -> Numerics:

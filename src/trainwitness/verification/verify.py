@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
+from trainwitness.commitments.commitment import Committed
 from trainwitness.commitments.merkle import Frontier
 from trainwitness.core.errors import TraceMismatch, UsageError
 from trainwitness.core.numerics import Numerics
+from trainwitness.core.state import State
 from trainwitness.core.verdict import (
     PROPERTIES,
     Answer,
@@ -30,6 +32,7 @@ from trainwitness.training.apply_numerics import COMPUTE_DTYPE
 from trainwitness.training.stepper import Stepper
 from trainwitness.verification.calibration import Calibration, calibration_mismatches
 from trainwitness.verification.cast import cast
+from trainwitness.verification.committed import CommitmentCheck
 from trainwitness.verification.data import check_data
 from trainwitness.verification.initial import check_initial
 from trainwitness.verification.model_file import check_model
@@ -39,6 +42,7 @@ from trainwitness.verification.policies.policy import named_policy
 from trainwitness.verification.read_ahead import read_ahead
 from trainwitness.verification.recompute import Recomputer
 from trainwitness.verification.rows import DomainCheck, replaced_rows, row_problems
+from trainwitness.verification.sampling import Sample, Sampling, plan
 from trainwitness.verification.schedule import ScheduleCheck
 
 OnStep = Callable[[StepError], None]
@@ -58,6 +62,8 @@ def verify(
     numerics: Numerics | None = None,
     model: Path | None = None,
     require: Sequence[PropertyName] = ("reproduced",),
+    commitment: Committed | None = None,
+    sampling: Sampling | None = None,
     one_by_one: bool = False,
     on_step: OnStep | None = None,
 ) -> Verdict:
@@ -67,7 +73,8 @@ def verify(
     a threshold only errors of exactly 0 are accepted; a `calibration` made on this machine gives one by `policy` (see
     `policies/`), and one made for something else is refused, or with `allow_mismatch` leaves the answer INCONCLUSIVE.
     `numerics` defaults to the trace's own, on CPU if its device
-    is not here. ACCEPT needs `reproduced` and every property in `require`, none refuted, all steps, a sealed trace.
+    is not here. With a `commitment`, every row must be in it; `sampling` recomputes a random sample of the steps.
+    ACCEPT needs `reproduced` and every property in `require`, none refuted, all steps, a sealed trace.
     Given a threshold, steps of very small models are computed many at once, unless told `one_by_one` or `exact` is
     required.
 
@@ -102,7 +109,12 @@ def verify(
     # Many steps at once differ by rounding from one by one, so only where a threshold allows that.
     many = not (one_by_one or threshold is None or scale is not None or "exact" in require)
     recompute = Recomputer(stepper, trace.manifest.numerics.precision, judge, many=many, scale=scale, jumps=jumps)
-    run = _Verification(trace, task, stepper, judge, recompute, steps or (0, trace.steps), mismatches)
+    if sampling is not None and steps not in (None, (0, trace.steps)):
+        raise UsageError("a range of steps and a sample", hint="give one of them")
+    sample = None if sampling is None else plan(trace, sampling)
+    run = _Verification(
+        trace, task, stepper, judge, recompute, steps or (0, trace.steps), mismatches, commitment, sample
+    )
     return run.run(model, require, on_step)
 
 
@@ -159,6 +171,8 @@ class _Verification:
     recompute: Recomputer
     range: tuple[int, int]
     mismatches: list[str]
+    committed: Committed | None = None
+    sample: Sample | None = None
     errors: list[StepError] = field(default_factory=list)
     bad: list[StepError] = field(default_factory=list)
     replaced: int = 0
@@ -180,6 +194,8 @@ class _Verification:
         if manifest.seed != self.task.seed:
             raise TraceMismatch(f"the trace has seed {manifest.seed}, the task {self.task.seed}")
         properties: dict[PropertyName, Property] = {"data_matches": check_data(self.task.dataset, manifest)}
+        own_root = properties["data_matches"].standing == "established"
+        self.commitment = CommitmentCheck(self.committed, self.task.dataset, manifest, own_root=own_root)
         tree, final, last = Frontier(), None, None
         if trace.chunks:
             stored = trace.initial_state()
@@ -189,23 +205,38 @@ class _Verification:
         stop = None if self.complete else self.range[1]  # to the last byte, if everything is asked for
         size = self.stepper.live.view().nbytes
         segments = read_ahead(trace.segments(self.range[0], stop), self.stepper.numerics, size)
-        for segment, error in self.recompute(segments, self._why_not):
+        for segment, error in self._recomputed(segments):
             for leaf in segment.leaves:
                 tree.append(leaf)
-            self._note(segment, error, on_step)
+            if error is not None:
+                self._note(segment, error, on_step)
             final, last = segment.after, segment.records[-1].state
         if self.replaced:
             why = f"{self.replaced} rows are carried by the trace and differ from the data set's"
             properties["data_matches"] = Property(standing="refuted", why=why)
         properties["scheduled"] = self.schedule.result(complete=self.complete)
+        found = properties["scheduled"]
+        properties["data_committed"] = self.commitment.result(properties.get("initialised"), found)
         if model is not None:
             names = self.stepper.live.model.state_dict().keys()
             shipped = final if self.complete and final else trace.final_state()
             properties["model_bound"] = check_model(model, shipped, names)
-        properties |= self._reproduced()
+        properties |= self._reproduced(final)
         if self.complete and trace.seal:
             trace.check_seal(trace.steps, tree.root().hex(), last)
         return self._verdict(properties, require, tree)
+
+    def _recomputed(self, segments: Iterable[Segment]) -> Iterator[tuple[Segment, StepError | None]]:
+        """Every segment, with its error if it was recomputed: all are, or those of the sample."""
+        if self.sample is None:
+            yield from self.recompute(segments, self._why_not)
+            return
+        for number, segment in enumerate(segments):
+            problems = self._why_not(segment)
+            if problems or number in self.sample.chosen:
+                yield from self.recompute([segment], lambda _, found=problems: found)  # type: ignore[misc]
+            else:
+                yield segment, None
 
     def _why_not(self, segment: Segment) -> list[str]:
         """Why a segment cannot be computed."""
@@ -214,6 +245,7 @@ class _Verification:
             if not self.schedule.step(record):
                 problems.append("the task's schedule has no such step")
             problems += row_problems(batch, self.task.dataset)
+            self.commitment.note(batch)
             self.replaced += len(replaced_rows(batch, self.task.dataset))
         return problems
 
@@ -227,7 +259,7 @@ class _Verification:
         if on_step:
             on_step(error)
 
-    def _reproduced(self) -> dict[PropertyName, Property]:
+    def _reproduced(self, final: State | None) -> dict[PropertyName, Property]:
         theirs, mine = (n.device.partition(":")[0] for n in (self.trace.manifest.numerics, self.stepper.numerics))
         if self.recompute.random and theirs != mine:
             why = f"random numbers drawn on {theirs} (dropout) cannot be drawn again on {mine}"
@@ -239,6 +271,9 @@ class _Verification:
         if not self.complete:
             why = f"only steps {self.range[0]}:{self.range[1]} of {self.trace.steps} were recomputed"
             return dict.fromkeys(("reproduced", "exact"), Property(standing="unknown", why=why))
+        if self.sample is not None and (exact or (self.threshold is not None and not self.mismatches)):
+            only = Property(standing="unknown", why="only a sample of the steps was recomputed")
+            return {"reproduced": self.sample.reproduced(self.errors, final), "exact": only}
         if exact:
             why = f"all {self.trace.steps} steps give the stored States bit for bit"
             return dict.fromkeys(("reproduced", "exact"), Property(standing="established", why=why))
@@ -297,6 +332,7 @@ class _Verification:
             step_root=tree.root().hex() if self.complete and self.trace.chunks else None,
             recomputed_on=f"{numerics.precision} on {numerics.device}, {numerics.threads} threads",
             task=self.task.spec.model_dump() if self.task.spec else None,
+            sample=self.sample.facts() if self.sample else None,
         )
 
 
