@@ -21,6 +21,7 @@ from rfc3161_client import (
     decode_timestamp_response,
 )
 
+from trainwitness.attestation.der import with_sorted_certificates
 from trainwitness.core.errors import EvidenceDamaged, UsageError
 from trainwitness.core.files import read_evidence
 
@@ -73,6 +74,6 @@ def load_roots(path: Path) -> list[x509.Certificate]:
 
 def _decoded(token: bytes, name: str) -> TimeStampResponse:
     try:
-        return decode_timestamp_response(token)
+        return decode_timestamp_response(with_sorted_certificates(token))
     except ValueError as error:
         raise EvidenceDamaged(f"{name}: not an RFC 3161 response: {error}") from error
