@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import stat
 from datetime import UTC, datetime, timedelta
@@ -89,6 +90,19 @@ def test_what_is_no_key_is_refused_with_the_reason(tmp_path: Path) -> None:
         load_private(tmp_path / "missing")
     with pytest.raises(EvidenceDamaged, match="Is a directory"):
         load_public(tmp_path)
+
+
+def test_a_certificate_of_a_version_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    """Found by fuzzing: the library's error for it is of a kind of its own."""
+    make_key(tmp_path / "k", "ed25519")
+    begin = datetime(2020, 1, 1, tzinfo=UTC)
+    pem = certificate(load_private(tmp_path / "k"), begin, begin + timedelta(days=1))
+    der = bytearray(x509.load_pem_x509_certificate(pem).public_bytes(serialization.Encoding.DER))
+    der[der.index(b"\xa0\x03\x02\x01\x02") + 4] = 10
+    text = base64.encodebytes(bytes(der)).decode()
+    (tmp_path / "c.pem").write_text(f"-----BEGIN CERTIFICATE-----\n{text}-----END CERTIFICATE-----\n")
+    with pytest.raises(EvidenceDamaged, match="nor a certificate"):
+        load_public(tmp_path / "c.pem")
 
 
 def test_a_certificate_says_when_its_key_counts(tmp_path: Path) -> None:

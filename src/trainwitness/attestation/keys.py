@@ -111,7 +111,7 @@ def parse_public(content: bytes, path: Path) -> PublicKey:
             assert isinstance(key, ed25519.Ed25519PublicKey | ec.EllipticCurvePublicKey)
             return PublicKey(key, certificate.not_valid_before_utc, certificate.not_valid_after_utc)
         public = encoding.load_pem_public_key(content)
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise EvidenceDamaged(f"{path}: neither a public key nor a certificate in PEM form") from error
     _check_kind(public, path)
     assert isinstance(public, ed25519.Ed25519PublicKey | ec.EllipticCurvePublicKey)

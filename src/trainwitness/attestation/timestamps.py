@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from rfc3161_client import (
     HashAlgorithm,
     TimestampRequestBuilder,
@@ -47,7 +48,7 @@ def fetch_timestamp(url: str, message: bytes) -> bytes:
     except (OSError, urllib.error.URLError, ValueError) as error:
         raise EvidenceDamaged(f"{url}: no timestamp: {error}", hint="try again, or another authority") from error
     found = _decoded(token[:MAX_RESPONSE], url)
-    if found.status != 0:
+    if found.status:
         raise EvidenceDamaged(f"{url}: the authority refused: {', '.join(found.status_string) or found.status}")
     if found.tst_info.nonce != asked.nonce or found.tst_info.message_imprint.message != asked.message_imprint.message:
         raise EvidenceDamaged(f"{url}: the authority answered another question than was asked")
@@ -59,16 +60,17 @@ def check_timestamp(token: bytes, message: bytes, roots: list[x509.Certificate],
     response = _decoded(token, name)
     try:
         VerifierBuilder(roots=list(roots)).build().verify_message(response, message)
-    except (VerificationError, ValueError) as error:
+        moment: datetime = response.tst_info.gen_time
+    except (VerificationError, ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise TimestampRefused(f"{name}: {error}") from error
-    return response.tst_info.gen_time
+    return moment
 
 
 def load_roots(path: Path) -> list[x509.Certificate]:
     """The certificates of the authorities that the checker trusts, from a PEM file."""
     try:
         return x509.load_pem_x509_certificates(read_evidence(path))
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise EvidenceDamaged(f"{path}: no certificates in PEM form") from error
 
 

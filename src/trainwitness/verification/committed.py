@@ -24,7 +24,7 @@ class CommitmentCheck:
 
     def __init__(self, given: Committed | None, dataset: Dataset, manifest: Manifest, *, own_root: bool) -> None:
         self._given, self._dataset, self._manifest = given, dataset, manifest
-        self._contents = Contents()
+        self._contents = Contents(dataset)
         self._missing: list[str] = []
         self._checked: set[int] = set()
         self._leaf: Callable[[int], bytes] | None = None
