@@ -60,8 +60,8 @@ def test_a_commitment_after_training(authority: Authority, tmp_path: Path) -> li
 
 @attack(
     name="many commitments, one nonce",
-    how="commitments to many versions of the data lie ready; when public randomness falls, the one whose seed suits is "
-    "shown",
+    how="commitments to many versions of the data lie ready; when public randomness falls, the one whose seed suits "
+    "is shown",
     cost="one hashing of the data a try; k bits of choice take 2^k tries",
     outcomes=[
         ("committed, then public randomness", "ACCEPT", "nothing"),

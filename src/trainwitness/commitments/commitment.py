@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
@@ -10,7 +10,7 @@ from typing import Annotated, BinaryIO, Literal
 from pydantic import Field
 
 from trainwitness.commitments.keyed import KeyedDigests, key_digest
-from trainwitness.commitments.merkle import Frontier, leaf_hash
+from trainwitness.commitments.merkle import Frontier, leaf_hashes, prefixed
 from trainwitness.core.errors import EvidenceDamaged, UsageError
 from trainwitness.core.files import read_evidence, refuse_existing, storage_errors, whole_file, write_whole
 from trainwitness.core.records import Digest, Record, dump, load
@@ -19,7 +19,6 @@ from trainwitness.core.seeds import derive
 FORMAT: Literal["trainwitness/commitment/1"] = "trainwitness/commitment/1"
 HASH_BYTES = 32
 MIN_NONCE, MAX_NONCE = 16, 1024
-_AT_ONCE = 4096
 
 
 class DataFacts(Record):
@@ -61,6 +60,12 @@ class Rows:
     iterate: Callable[[], Iterator[bytes]]
     count: int | None = None
     """If it is known beforehand."""
+    blocks: Callable[[], Iterator[list[bytes]]] | None = None
+    """The same rows in lists, each after the byte 0x00: where they come like that, hashing need not copy them."""
+
+    def leaves(self) -> Iterator[list[bytes]]:
+        """The rows as the tree's leaves with their prefix, many at a time."""
+        return prefixed(self.iterate()) if self.blocks is None else self.blocks()
 
 
 @dataclass(frozen=True)
@@ -87,33 +92,21 @@ def commit(
     """
     tree = Frontier()
     digests = None if key is None else KeyedDigests(key)
-    seen = _counted(rows.iterate(), on_rows) if on_rows else rows.iterate()
-    if digests is not None:
-        seen = digests.watch(seen)
-    if leaves is not None:
-        _write_leaves(seen, tree, leaves)
-    else:
-        tree.extend(seen)
+    for block in rows.leaves():
+        hashes = leaf_hashes(block)
+        tree.append_hashes(hashes)
+        if leaves is not None:
+            leaves.write(b"".join(hashes))
+        if digests is not None:
+            digests.add(leaf[1:] for leaf in block)
+        if on_rows is not None:
+            on_rows(len(block))
     if tree.count == 0:
         raise UsageError(f"{rows.name}: no rows to commit to")
     data = DataFacts(name=rows.name, rows=tree.count, row_schema=rows.schema, root=tree.root().hex())
     if digests is None or key is None:
         return Commitment(data=data)
     return Commitment(data=data, sorted=SortedFacts(root=digests.root().hex(), key=key_digest(key)))
-
-
-def _counted(rows: Iterable[bytes], on_rows: Callable[[int], None]) -> Iterator[bytes]:
-    for number, row in enumerate(rows, start=1):
-        yield row
-        if number % _AT_ONCE == 0:
-            on_rows(_AT_ONCE)
-
-
-def _write_leaves(rows: Iterable[bytes], tree: Frontier, file: BinaryIO) -> None:
-    for row in rows:
-        one = leaf_hash(row)
-        tree.append_hash(one)
-        file.write(one)
 
 
 def write_commitment(path: Path, make: Callable[[BinaryIO | None], Commitment], leaves: Path | None) -> Commitment:

@@ -38,17 +38,17 @@ class KeyedDigests:
         self._key = key
         self._leaves = bytearray()
 
-    def watch(self, rows: Iterable[bytes]) -> Iterator[bytes]:
-        """Passes rows on and keeps their digests."""
-        for number, row in enumerate(rows):
+    def add(self, rows: Iterable[bytes]) -> None:
+        """Keeps the digests of the next rows."""
+        for number, row in enumerate(rows, start=len(self._leaves) // LEAF_BYTES):
             self._leaves += keyed_digest(self._key, row) + number.to_bytes(8, "big")
-            yield row
 
     def leaves(self) -> Iterator[bytes]:
         """All leaves in ascending order."""
-        words = np.frombuffer(bytes(self._leaves), ">u8").reshape(-1, LEAF_BYTES // 8)
-        for place in np.lexsort(words.T[::-1]):
-            yield bytes(self._leaves[place * LEAF_BYTES : (place + 1) * LEAF_BYTES])
+        words = np.frombuffer(self._leaves, ">u8").reshape(-1, LEAF_BYTES // 8)
+        ordered = words[np.lexsort(words.T[::-1])].tobytes()
+        for at in range(0, len(ordered), LEAF_BYTES):
+            yield ordered[at : at + LEAF_BYTES]
 
     def root(self) -> bytes:
         """The tree head over the leaves."""

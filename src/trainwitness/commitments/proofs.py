@@ -75,8 +75,7 @@ def prove_absent(commitment: Commitment, rows: Rows, key: bytes, row: bytes) -> 
     """The proof that no row has the content `row`; UsageError if one has."""
     _check_key(commitment, key)
     digests, digest = KeyedDigests(key), keyed_digest(key, row)
-    for _ in digests.watch(rows.iterate()):
-        pass
+    digests.add(rows.iterate())
     leaves = list(digests.leaves())
     right = sum(leaf[:32] < digest for leaf in leaves)
     if right < len(leaves) and leaves[right][:32] == digest:

@@ -21,7 +21,7 @@ MAX_LINE_BYTES = 1 << 26
 
 def rows_of(dataset: Dataset) -> Rows:
     """The rows of a Dataset."""
-    return Rows(dataset.name, dataset.schema, dataset.rows, len(dataset))
+    return Rows(dataset.name, dataset.schema, dataset.rows, len(dataset), lambda: dataset.blocks(b"\x00"))
 
 
 def open_rows(spec: TaskSpec, *, labels: Path | None = None, data: Path | None = None) -> Rows:
