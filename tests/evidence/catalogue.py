@@ -55,10 +55,9 @@ def attack(*, name: str, how: str, cost: str, outcomes: list[tuple[str, str, str
 
 
 def table() -> str:
-    """The catalogue in Markdown."""
-    CATALOGUE.clear()
+    """The catalogue in Markdown, in the order of the modules if nobody imported one before."""
     for module in MODULES:
-        importlib.reload(importlib.import_module(f"tests.evidence.{module}"))
+        importlib.import_module(f"tests.evidence.{module}")
     lines = ["| attack | asked for | answer | caught by | cost to the attacker |", "| --- | --- | --- | --- | --- |"]
     for one in CATALOGUE:
         for number, outcome in enumerate(one.outcomes):

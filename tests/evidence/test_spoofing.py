@@ -74,7 +74,7 @@ def spoofed(check: str) -> list[tuple[str, str, str]]:
     name="optimised-noise spoofing, real numbers",
     how="rows of real numbers are optimised until they lead from the seed's start to a stolen model; the owner hands "
     "them over as its data and commits to them afterwards (Zhang et al. 2022)",
-    cost="about 1,000 gradients a step of 8 rows; no training",
+    cost="about 430 per-example gradients a step of 8 rows; no training",
     outcomes=spoofed("nothing"),
 )
 def test_real_rows(tmp_path: Path) -> list[Outcome]:
@@ -150,4 +150,4 @@ def test_the_spoofed_model_is_the_stolen_one_and_not_the_data_s(tmp_path: Path) 
     for step in range(STEPS):
         honest.run(task.schedule.batch(step))
     assert float((honest.state().tensors["param/weight"] - stolen.tensors["param/weight"]).norm()) > 0.05
-    assert 100 * STEPS < found.gradients < 4000 * STEPS
+    assert 200 * STEPS < found.gradients < 900 * STEPS
