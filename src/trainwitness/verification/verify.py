@@ -115,7 +115,8 @@ def verify(
     run = _Verification(
         trace, task, stepper, judge, recompute, steps or (0, trace.steps), mismatches, commitment, sample
     )
-    return run.run(model, require, on_step)
+    verdict = run.run(model, require, on_step)
+    return verdict if sample is None else verdict.model_copy(update={"sample": sample.facts()})
 
 
 def resolve_task(task: Task | TaskSpec | str | None, manifest: Manifest, data: Path | None) -> Task:
@@ -332,7 +333,6 @@ class _Verification:
             step_root=tree.root().hex() if self.complete and self.trace.chunks else None,
             recomputed_on=f"{numerics.precision} on {numerics.device}, {numerics.threads} threads",
             task=self.task.spec.model_dump() if self.task.spec else None,
-            sample=self.sample.facts() if self.sample else None,
         )
 
 
