@@ -1,6 +1,6 @@
 """What the attacks cost: candidates scored against one backward pass each, and swap-search against greedy search.
 
-python -m benchmarks.forging [--data DIR] [--quick]
+python -m benchmarks.forging [--data DIR] [--quick] [--device cuda]
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from benchmarks.side_by_side import table
-from trainwitness import Stepper, TaskSpec, build_task
+from trainwitness import Numerics, Stepper, TaskSpec, build_task
 from trainwitness.forging import efficient_greedy, greedy
 from trainwitness.forging.forge import attack
 from trainwitness.forging.problem import Problem, make_problem
@@ -21,12 +21,12 @@ PUBLISHED = 1000
 """Candidates that the published way is timed on; more are scaled."""
 
 
-def problem(name: str, data: Path | None, pool: int, stage: int = STAGE) -> Problem:
+def problem(name: str, data: Path | None, pool: int, device: str = "cpu") -> Problem:
     task = build_task(TaskSpec(name=name, options={"batch_size": 100}), data=data)
-    stepper = Stepper(task)
-    for step in range(stage):
+    stepper = Stepper(task, Numerics(device=device))
+    for step in range(STAGE):
         stepper.run(task.schedule.batch(step))
-    before, batch = stepper.state(), task.schedule.batch(stage)
+    before, batch = stepper.state(), task.schedule.batch(STAGE)
     return make_problem(
         stepper, before, stepper(before, batch), batch, positions=range(100), pool_size=pool, seconds=1e9
     )
@@ -56,9 +56,9 @@ def scoring(name: str, data: Path | None, rounds: int, published: int) -> list[l
     return rows
 
 
-def strength(name: str, data: Path | None, stage: int) -> list[str]:
+def strength(name: str, data: Path | None, device: str) -> list[str]:
     """swap-search against the best of 100,000 random batches."""
-    asked = problem(name, data, pool=1300 if "digits" in name else 2000, stage=stage)
+    asked = problem(name, data, pool=1300 if "digits" in name else 2000, device=device)
     random, swapped = attack(asked, "efficient-greedy"), attack(asked, "swap-search")
     pursued = attack(asked, "matching-pursuit")
     pairs = [(f"{found.error:.2e}", f"{found.cost.seconds:.1f}") for found in (random, swapped, pursued)]
@@ -69,18 +69,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=None)
     parser.add_argument("--quick", action="store_true", help="lenet-digits, no data needed")
+    parser.add_argument("--device", default="cpu", help="with cuda: only vggmini-cifar10, only strength")
     arguments = parser.parse_args()
-    name = "lenet-digits" if arguments.quick else "lenet-mnist"
-    header = ["candidates", "one backward pass each, s", "efficient-greedy, s", "ratio", "rounds"]
-    rows = scoring(name, arguments.data, 1 if arguments.quick else 5, 100 if arguments.quick else PUBLISHED)
-    print(f"{name}, b = 100, n = 1000\n\n" + table(header, rows), flush=True)
+    tasks = ["lenet-mnist", "softmax-mnist", "mlp-mnist", "softmax-cifar10"]
+    if arguments.device == "cpu":
+        name = "lenet-digits" if arguments.quick else "lenet-mnist"
+        header = ["candidates", "one backward pass each, s", "efficient-greedy, s", "ratio", "rounds"]
+        rows = scoring(name, arguments.data, 1 if arguments.quick else 5, 100 if arguments.quick else PUBLISHED)
+        print(f"{name}, b = 100, n = 1000\n\n" + table(header, rows), flush=True)
+        tasks = [name] if arguments.quick else tasks
+    else:
+        tasks = ["vggmini-cifar10"]
     header = ["task (b=100)", "greedy, M = 100,000", "s", "swap-search", "s", "matching-pursuit", "s", "error ratio"]
-    cases = (
-        [(name, STAGE)]
-        if arguments.quick
-        else [("lenet-mnist", STAGE), ("softmax-mnist", STAGE), ("mlp-mnist", STAGE)]
-    )
-    print("\n" + table(header, [strength(task, arguments.data, stage) for task, stage in cases]))
+    print("\n" + table(header, [strength(task, arguments.data, arguments.device) for task in tasks]))
 
 
 if __name__ == "__main__":

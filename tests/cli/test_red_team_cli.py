@@ -77,6 +77,9 @@ def test_playing_the_game(folder: Path) -> None:
     assert "swap-search won 0 of 2 rounds" in out
     out, _ = run("play", "mlp-digits", "--rounds", "2", "--steps", "5", "--threshold", "1", cwd=folder, code=1)
     assert "won 2 of 2 rounds" in out
+    free = ["play", "mlp-digits", "--attack", "optimise", "--attack-set", "projected=false", "--seconds", "1"]
+    out, _ = run(*free, "--rounds", "1", "--precision", "bfloat16", "--threshold", "1", cwd=folder)
+    assert "1 rejected: outside the domain" in out
 
 
 def test_reproduce_lists_and_measures(folder: Path) -> None:
@@ -118,6 +121,8 @@ def test_reproduce_lists_and_measures(folder: Path) -> None:
         (["forge", "run.trace", "--step", "3", "--fraction", "1", "--pool", "9", "--out", "f"], 2, "a pool of 9"),
         (["forge", "run.trace", "--all-occurrences", "--remove", "9999", "--out", "f"], 2, "no step has"),
         (["play", "mlp-digits"], 2, "what does the verifier allow?"),
+        (["play", "mlp-digits", "--threshold", "1", "--attack-set", "speed=9"], 2, "no setting 'speed'"),
+        (["play", "mlp-digits", "--threshold", "1", "--attack-set", "speed"], 2, "not key=value"),
         (["play", "softmax-digits", "--calibration", "cal.json"], 3, "does not fit"),
         (["reproduce", "fig-99"], 2, "unknown experiment"),
     ],

@@ -16,8 +16,8 @@ from tests.conftest import tiny_task
 from trainwitness import Dataset, ShuffledEpochs, Stepper, Task, TaskSpec, Trace, build_task, record, verify
 from trainwitness.core.errors import StorageError, UsageError
 from trainwitness.forging.forge import attack, contents, step_problem, steps_with, write_forged
-from trainwitness.forging.forger import FORGERS, find
-from trainwitness.forging.problem import Problem, Sketch, make_problem
+from trainwitness.forging.forger import FORGERS, checked, find
+from trainwitness.forging.problem import Problem, Products, Sketch, make_problem
 from trainwitness.training.per_example import PerExample
 
 
@@ -102,9 +102,8 @@ def test_scores_equal_the_formula_and_the_gram_matrix_a_direct_one() -> None:
     d = np.exp(z) / np.exp(z).sum(1, keepdims=True) - np.eye(3)[data.labels[rows]]
     by_hand = np.concatenate([np.einsum("bi,bj->bij", d, x).reshape(9, -1), d], axis=1)
     assert np.allclose(matrix.numpy(), by_hand, atol=1e-6)
-    assert np.allclose(gradients.gram(rows).numpy(), by_hand @ by_hand.T, atol=1e-6)
-    small = PerExample(problem.stepper, problem.before, budget=300)  # a few numbers at a time
-    assert torch.allclose(small.gram(rows), gradients.gram(rows), atol=1e-6)
+    assert np.allclose(Products.of(problem).gram[:9, :9].numpy(), by_hand @ by_hand.T, atol=1e-6)
+    small = PerExample(problem.stepper, problem.before, budget=300)  # one gradient at a time
     assert torch.allclose(small.total(rows), matrix.sum(0), atol=1e-6)
     with pytest.raises(UsageError, match="budget"):
         small.matrix(rows)
@@ -236,6 +235,36 @@ def test_time_is_kept(lenet: Problem) -> None:
     forgery = attack(replace(lenet, seconds=0.2), "greedy", candidates=10**6)
     assert forgery.cost.seconds < 2
     assert 0 < forgery.cost.candidates < 10**6
+
+
+@pytest.mark.parametrize("name", ["swap-search", "matching-pursuit", "efficient-greedy"])
+def test_time_is_kept_while_gradients_are_computed(lenet: Problem, name: str) -> None:
+    """Out of time at once: the first gradients that suffice, one forgery, no more."""
+    few = replace(lenet, seconds=0.0, budget=8 * 4 * 61_706 * 5)  # five gradients at a time
+    forgery = attack(few, name)
+    assert forgery.problems == ()
+    assert forgery.cost.gradients <= 40 + 20
+    assert attack(replace(few, positions=(3,)), name).cost.gradients <= 10 + 20
+
+
+def test_memory_bounds_the_pool(lenet: Problem) -> None:
+    """A quarter of the budget holds the products of so many rows, and the search stays among those."""
+    small = replace(lenet, budget=4 * 8 * 50**2)
+    assert Products.of(small).gram.shape == (50, 50)
+    assert set(attack(small, "swap-search").batch.rows[0]) <= set(lenet.pool[:50])
+
+
+def test_settings_of_an_attack_are_checked() -> None:
+    assert checked("optimise", {"projected": "false", "rate": 1}) == {"projected": False, "rate": 1}
+    assert checked("neighbour", {"space": "features"}) == {"space": "features"}
+    for name, settings, message in [
+        ("swap-search", {"candidates": 5}, "no setting 'candidates'"),
+        ("greedy", {"candidates": "many"}, "is not of the kind"),
+        ("optimise", {"projected": 3}, "is not of the kind"),
+        ("magic", {}, "unknown attack"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            checked(name, settings)
 
 
 def test_bad_input(tmp_path: Path) -> None:

@@ -12,12 +12,16 @@ from trainwitness.core.forgery import Forgery
 from trainwitness.core.seeds import derive
 from trainwitness.core.verdict import Property
 from trainwitness.forging.forge import attack, step_problem
+from trainwitness.forging.forger import FORGERS
 from trainwitness.trace.reader import Trace
 from trainwitness.training.stepper import Stepper
 
 STATED_MARGIN = 1.0
 """Orders of magnitude below which the property is refuted."""
-ATTACKS = ("swap-search", "matching-pursuit", "neighbour")
+ATTACKS = tuple(name for name in FORGERS if name != "greedy")
+"""All that are registered; `efficient-greedy` looks at the candidates of `greedy`, and at far more of them."""
+SECONDS = 20.0
+"""Time for each attack on each step."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ def forgery_margin(
     steps: Sequence[int] | None = None,
     attacks: Sequence[str] = ATTACKS,
     pool_size: int | None = None,
+    seconds: float = SECONDS,
     on_step: Callable[[StepMargin], None] | None = None,
 ) -> ForgeryMargin:
     """Attacks some steps (default: first, middle, last), with all examples and with one example replaced."""
@@ -97,8 +102,10 @@ def forgery_margin(
     found, why_not = [], ""
     for step in chosen:
         try:
-            whole = _best(trace, stepper, step, attacks, pool_size, fraction=1.0)
-            single = _best(trace, stepper, step, attacks, pool_size, fraction=1e-9)
+            whole, single = (
+                _best(trace, stepper, step, attacks, fraction=fraction, pool_size=pool_size, seconds=seconds)
+                for fraction in (1.0, 1e-9)
+            )
         except UsageError as error:  # batch norm, a pool that is too small, rows that do not exist, ...
             why_not = str(error)
             continue
@@ -109,17 +116,12 @@ def forgery_margin(
     return ForgeryMargin(threshold, found, why_not)
 
 
-def _best(
-    trace: Trace, stepper: Stepper, step: int, attacks: Sequence[str], pool_size: int, fraction: float
-) -> Forgery:
+def _best(trace: Trace, stepper: Stepper, step: int, attacks: Sequence[str], **settings: Any) -> Forgery:
     """The smallest error any of the attacks reaches; one that cannot be run here is left out."""
     forgeries, failed = [], UsageError(f"step {step}: every forgery would be refused")
     for name in attacks:
         try:
-            problem = step_problem(
-                trace, stepper, step, fraction=fraction, pool_size=pool_size, seed=derive(0, "margin", name)
-            )
-            forgery = attack(problem, name)
+            forgery = attack(step_problem(trace, stepper, step, seed=derive(0, "margin", name), **settings), name)
         except UsageError as error:
             failed = error
             continue

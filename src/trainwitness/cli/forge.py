@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trainwitness.cli.output import DataOption, JsonOption, Output
+from trainwitness.cli.output import AttackSetOption, DataOption, JsonOption, Output
 
 if TYPE_CHECKING:
     from trainwitness.core.forgery import Forgery
@@ -27,6 +27,7 @@ def forge(
     pool: Annotated[int, typer.Option(min=1, help="Rows to choose replacements from.")] = 2000,
     seconds: Annotated[float, typer.Option(min=0.1, help="Time for each step.")] = 60.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the attack.")] = 0,
+    attack_set: AttackSetOption = None,
     task: Annotated[str | None, typer.Option(metavar="TASK", help="The task, if it is not a built-in one.")] = None,
     data: DataOption = None,
     json: JsonOption = None,
@@ -40,6 +41,8 @@ def forge(
     from trainwitness.core.errors import StorageError, UsageError
     from trainwitness.forging.forge import attack as run_attack
     from trainwitness.forging.forge import step_problem, steps_with, write_forged
+    from trainwitness.forging.forger import checked
+    from trainwitness.tasks.registry import parse_option
     from trainwitness.trace.reader import Trace
     from trainwitness.training.stepper import Stepper
     from trainwitness.verification.verify import numerics_for, resolve_task
@@ -52,6 +55,7 @@ def forge(
         raise UsageError("what is to be replaced?", hint="give --remove I,J,... or --fraction F")
     if out.exists():
         raise StorageError(f"{out}: is there already", hint="choose another place with --out")
+    settings = checked(attack, dict(parse_option(text) for text in attack_set or []))
     opened = Trace.open(trace)
     stepper = Stepper(resolve_task(task, opened.manifest, data), numerics_for(opened.manifest, None))
     steps = steps_with(opened, rows) if step is None else [step]
@@ -63,7 +67,7 @@ def forge(
             problem = step_problem(
                 opened, stepper, number, removed=rows, fraction=fraction, seed=seed, pool_size=pool, seconds=seconds
             )
-            forgeries.append(run_attack(problem, attack))
+            forgeries.append(run_attack(problem, attack, **settings))
             advance(1)
     write_forged(opened, out, forgeries)
     for forgery in forgeries:

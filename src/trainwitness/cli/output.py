@@ -25,6 +25,12 @@ JsonOption = Annotated[
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another option of the task; repeatable.")
 ]
+AttackSetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attack-set", metavar="KEY=VALUE", help="A setting of the attack, as candidates=1000; repeatable."
+    ),
+]
 DataOption = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder of data sets (default: $TRAINWITNESS_DATA).")
 ]

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from trainwitness.cli.output import DataOption, JsonOption, Output, SetOption, time_text
-from trainwitness.cli.record import task_spec, wrong_options
+from trainwitness.cli.output import AttackSetOption, DataOption, JsonOption, Output, SetOption, time_text
+from trainwitness.cli.record import PrecisionChoice, task_spec, wrong_options
 
 
 def play(
@@ -23,8 +23,11 @@ def play(
     ] = None,
     pool: Annotated[int, typer.Option(min=1, help="Rows to choose replacements from.")] = 2000,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Examples per step.")] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="The adversary's time for each round.")] = 60.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the game.")] = 0,
+    precision: Annotated[PrecisionChoice, typer.Option(help="Arithmetic.")] = "float32",
     device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "cpu",
+    attack_set: AttackSetOption = None,
     option: SetOption = None,
     data: DataOption = None,
     json: JsonOption = None,
@@ -38,15 +41,17 @@ def play(
     from trainwitness.core.errors import TraceMismatch, UsageError
     from trainwitness.core.numerics import Numerics
     from trainwitness.core.verdict import Threshold
+    from trainwitness.forging.forger import checked
     from trainwitness.forging.game import play as play_game
-    from trainwitness.tasks.registry import build_task
+    from trainwitness.tasks.registry import build_task, parse_option
     from trainwitness.verification.calibration import calibration_mismatches, load_calibration
     from trainwitness.verification.policies.extreme import Extreme
 
     output = Output(json)
     with wrong_options():
-        numerics = Numerics(device=device)
+        numerics = Numerics(device=device, precision=precision)
         limit = None if threshold is None else Threshold(value=threshold)
+    settings = checked(attack, dict(parse_option(text) for text in attack_set or []))
     built = build_task(task_spec(task, option, batch_size=batch_size), data=data)
     if calibration is not None and limit is None:
         made = load_calibration(calibration)
@@ -59,7 +64,7 @@ def play(
     with output.progress(f"playing {attack}", rounds) as advance:
         game = play_game(
             built, attack, threshold=limit, rounds=rounds, steps=steps, fraction=fraction, numerics=numerics,
-            pool_size=pool, seed=seed, on_round=lambda _: advance(1),
+            pool_size=pool, seconds=seconds, seed=seed, settings=settings, on_round=lambda _: advance(1),
         )  # fmt: skip
     low, high = game.interval
     output.say(f"{attack} won {game.wins} of {game.rounds} rounds (95% interval {low:.2f} to {high:.2f})")

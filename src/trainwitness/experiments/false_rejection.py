@@ -10,6 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from trainwitness.core.numerics import Numerics
 from trainwitness.core.rates import exact_interval
 from trainwitness.experiments.experiment import Setting
@@ -61,7 +63,8 @@ def _in_parallel(judge: Callable[[int], Judged], seeds: Iterable[int], setting: 
     if setting.quick or setting.cuda:
         yield from map(judge, seeds)
         return
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(mp_context=spawn, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         yield from pool.map(judge, seeds)
 
 

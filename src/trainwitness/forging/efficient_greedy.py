@@ -32,10 +32,15 @@ def forge(problem: Problem, candidates: int = CANDIDATES) -> Choice:
         kept += [(float(d), choices[int(k)]) for d, k in zip(found.values, found.indices, strict=True)]
         kept = sorted(kept, key=lambda item: item[0])[:BEST]
         tried += count
-    batches = [problem.batch_with([problem.pool[k] for k in choice]) for _, choice in kept]
-    best = min(batches, key=problem.error)
-    gradients = sketch.computed + len(batches) * problem.batch.size
-    return Choice(best, gradients=gradients, candidates=tried)
+    best, least, scored = problem.batch, float("inf"), 0
+    for _, choice in kept:
+        batch = problem.batch_with([problem.pool[k] for k in choice])
+        error, scored = problem.error(batch), scored + 1
+        if error < least:
+            best, least = batch, error
+        if problem.late:
+            break
+    return Choice(best, gradients=sketch.computed + scored * problem.batch.size, candidates=tried)
 
 
 def _subsets(rng: np.random.Generator, count: int, total: int, size: int) -> np.ndarray:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from trainwitness.core.batch import Batch
 from trainwitness.core.errors import UsageError
@@ -47,3 +49,25 @@ def find(name: str) -> Forger:
     if name not in FORGERS:
         raise UsageError(f"unknown attack {name!r}", hint=f"attacks: {', '.join(FORGERS)}")
     return importlib.import_module(f"trainwitness.forging.{name.replace('-', '_')}")
+
+
+def checked(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of an attack as its own kind of number or word; what it does not know is the user's mistake."""
+    known = {
+        key: parameter.default
+        for key, parameter in inspect.signature(find(name).forge).parameters.items()
+        if parameter.default is not parameter.empty
+    }
+    taken = {}
+    for key, given in settings.items():
+        if key not in known:
+            raise UsageError(
+                f"{name} has no setting {key!r}",
+                hint=f"settings: {', '.join(f'{k}={v}' for k, v in known.items()) or 'none'}",
+            )
+        kind = type(known[key])
+        value = {"true": True, "false": False}.get(str(given), given) if kind is bool else given
+        if not isinstance(value, (int, float) if kind is float else kind):
+            raise UsageError(f"{name}: {key}={value} is not of the kind of {key}={known[key]}")
+        taken[key] = value
+    return taken

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from trainwitness.core.seeds import derive, permutation
 from trainwitness.forging.forger import Choice
-from trainwitness.forging.problem import Problem, random_choice
+from trainwitness.forging.problem import Problem
 
 CANDIDATES = 400
 
@@ -11,7 +12,8 @@ CANDIDATES = 400
 def forge(problem: Problem, candidates: int = CANDIDATES) -> Choice:
     best, least, tried = problem.batch, float("inf"), 0
     for number in range(candidates):
-        batch = problem.batch_with([problem.pool[k] for k in random_choice(problem, number)])
+        order = permutation(derive(problem.seed, "candidate", problem.batch.step, number), len(problem.pool))
+        batch = problem.batch_with([problem.pool[k] for k in order[: len(problem.positions)]])
         error, tried = problem.error(batch), number + 1
         if error < least:
             best, least = batch, error

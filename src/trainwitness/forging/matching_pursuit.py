@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from trainwitness.forging.forger import Choice
-from trainwitness.forging.problem import Problem, Sketch
+from trainwitness.forging.problem import Problem, Products
 from trainwitness.forging.pursuit import pursue
+from trainwitness.forging.single import nearest
 from trainwitness.forging.swap_search import improve
 
 
 def forge(problem: Problem) -> Choice:
-    sketch = Sketch.of(problem)
-    gram, towards = sketch.pool @ sketch.pool.T, sketch.pool @ sketch.wanted
-    choice = pursue(gram, towards, len(problem.positions))
-    best, scored = improve(gram, towards, choice, problem)
+    size = len(problem.positions)
+    if size == 1:
+        return nearest(problem)
+    products = Products.of(problem)
+    best, scored = improve(products, pursue(products, size), problem)
     batch = problem.batch_with([problem.pool[k] for k in best])
-    return Choice(batch, gradients=sketch.computed, candidates=scored + len(choice) * len(gram))
+    return Choice(batch, gradients=products.sketch.computed, candidates=scored + size * len(products.gram))

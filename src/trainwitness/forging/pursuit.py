@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import torch
 
+from trainwitness.forging.problem import Products
 
-def pursue(gram: torch.Tensor, towards: torch.Tensor, count: int) -> list[int]:
+
+def pursue(found: Products, count: int) -> list[int]:
     """Rows chosen so that after m of them their sum is near m / count of what is wanted."""
+    gram, towards = found.gram, found.towards
     free = torch.ones(len(gram), dtype=torch.bool, device=gram.device)
     products = torch.zeros_like(towards)  # the chosen rows' sum with every row of the pool
     choice: list[int] = []

@@ -1,45 +1,61 @@
-"""swap-search: exchange the example whose exchange lowers the error most, until no exchange helps."""
+"""swap-search: exchange the example whose exchange lowers the error most, until no exchange helps.
+
+Then kick: exchange a tenth of the batch at random and search again from there, keeping what is better.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
+from trainwitness.core.seeds import derive
 from trainwitness.forging.forger import Choice
-from trainwitness.forging.problem import Problem, Sketch, random_choice
+from trainwitness.forging.problem import Problem, Products
 from trainwitness.forging.pursuit import pursue
+from trainwitness.forging.single import nearest
 
-STARTS = 4
-"""Searches from different beginnings, the first built by pursuit and the others random; the best is kept."""
+KICKS = 25
+SHARE = 10
+"""A kick exchanges one in so many examples."""
 
 
-def forge(problem: Problem) -> Choice:
-    sketch = Sketch.of(problem)
-    gram, towards = sketch.pool @ sketch.pool.T, sketch.pool @ sketch.wanted
-    best: list[int] = []
-    size, least, scored = len(problem.positions), float("inf"), 0
-    starts = 1 if size == 1 else STARTS
-    for start in range(starts):
-        begin = [int(k) for k in random_choice(problem, start)] if start else pursue(gram, towards, size)
-        choice, tried = improve(gram, towards, begin, problem)
-        scored += tried
-        distance = sketch.distance(choice)
-        if distance < least:
-            best, least = choice, distance
+def forge(problem: Problem, *, kicks: int = KICKS) -> Choice:
+    size = len(problem.positions)
+    if size == 1:
+        return nearest(problem)
+    products = Products.of(problem)
+    best, scored = improve(products, pursue(products, size), problem)
+    least = products.sketch.distance(best)
+    rng = np.random.Generator(np.random.Philox(key=derive(problem.seed, "kicks", problem.batch.step)))
+    for _ in range(kicks):
         if problem.late:
             break
+        choice, tried = improve(products, _kicked(best, len(products.gram), rng), problem)
+        scored += tried
+        distance = products.sketch.distance(choice)
+        if distance < least:
+            best, least = choice, distance
     batch = problem.batch_with([problem.pool[k] for k in best])
-    return Choice(batch, gradients=sketch.computed, candidates=scored)
+    return Choice(batch, gradients=products.sketch.computed, candidates=scored)
 
 
-def improve(
-    gram: torch.Tensor, towards: torch.Tensor, start: Sequence[int], problem: Problem
-) -> tuple[list[int], int]:
+def _kicked(choice: Sequence[int], total: int, rng: np.random.Generator) -> list[int]:
+    """The choice with some rows exchanged for others of the pool."""
+    free = np.setdiff1d(np.arange(total), choice)
+    count = min(max(1, len(choice) // SHARE), len(free))
+    kicked = np.array(choice)
+    kicked[rng.choice(len(kicked), count, replace=False)] = rng.choice(free, count, replace=False)
+    return [int(row) for row in kicked]
+
+
+def improve(products: Products, start: Sequence[int], problem: Problem) -> tuple[list[int], int]:
     """Best exchanges one after the other. With s the chosen rows' sum and w the wanted one, replacing i by j changes
 
     |s - w|^2 by K_ii + K_jj - 2 K_ij + 2 (s - w)'(g_j - g_i), all from the Gram matrix K.
     """
+    gram, towards = products.gram, products.towards
     choice = torch.tensor(list(start), device=gram.device)
     squares, scored = gram.diagonal(), 0
     free = torch.ones(len(gram), dtype=torch.bool, device=gram.device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ class PerExample:
     """Per-example gradients of the training loss at one State, by `torch.func`.
 
     Nothing here holds more than `budget` bytes of gradients: larger matrices come in pieces, as a sketch of fixed
-    width, or as the Gram matrix. `computed` counts the gradients.
+    width, or as their sum. `computed` counts the gradients.
     """
 
     def __init__(self, stepper: Stepper, state: State, *, budget: int = BUDGET) -> None:
@@ -47,8 +47,8 @@ class PerExample:
         return self._stepper.task.loss(output, label.unsqueeze(0))
 
     def pieces(self, rows: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
-        """(first position, gradients) for consecutive rows, as many at a time as a quarter of the budget holds."""
-        at_once = int(max(1, min(256, self._budget // 4 // (self.width * self._stepper.dtype.itemsize))))
+        """(first position, gradients) for consecutive rows, as many at a time as an eighth of the budget holds."""
+        at_once = int(max(1, min(256, self._budget // 8 // (self.width * self._stepper.dtype.itemsize))))
         for first in range(0, len(rows), at_once):
             yield first, self._flat(rows[first : first + at_once])
 
@@ -74,28 +74,27 @@ class PerExample:
             raise UsageError(f"{needed:,} bytes of gradients, the budget is {self._budget:,}", hint="use a sketch")
         return torch.cat([gradients for _, gradients in self.pieces(rows)])
 
-    def sketch(self, rows: Sequence[int], width: int, seed: int) -> torch.Tensor:
+    def sketch(
+        self, rows: Sequence[int], width: int, seed: int, enough: Callable[[int], bool] = lambda _: False
+    ) -> torch.Tensor:
         """The gradients folded to `width` numbers each, with random signs: inner products are kept on average.
 
         The relative error of a squared distance is about sqrt(2 / width). A width of at least the gradient's own
-        gives the gradients themselves.
+        gives the gradients themselves. Stops where so many are `enough`.
         """
-        if width >= self.width:
-            return torch.cat([g.double() for _, g in self.pieces(rows)])
-        signs = _signs(seed, self.width).to(self._stepper.device, self._stepper.dtype)
+        width = min(width, self.width)
+        folds = width < self.width
+        signs = _signs(seed, self.width).to(self._stepper.device, self._stepper.dtype) if folds else None
         out = torch.empty(len(rows), width, dtype=torch.float64, device=self._stepper.device)
         for first, gradients in self.pieces(rows):
-            signed = nn.functional.pad(gradients * signs, (0, -self.width % width))
-            out[first : first + len(gradients)] = signed.view(len(gradients), -1, width).sum(1, dtype=torch.float64)
-        return out
-
-    def gram(self, rows: Sequence[int]) -> torch.Tensor:
-        """Inner products of all pairs, in float64; where the gradients exceed the budget they are computed again."""
-        columns = int(max(1, min(self.width, self._budget // 2 // (8 * len(rows)))))
-        out = torch.zeros(len(rows), len(rows), dtype=torch.float64, device=self._stepper.device)
-        for start in range(0, self.width, columns):
-            block = torch.cat([g[:, start : start + columns].double() for _, g in self.pieces(rows)])
-            out += block @ block.T
+            done = first + len(gradients)
+            if signs is None:
+                out[first:done] = gradients
+            else:
+                signed = nn.functional.pad(gradients * signs, (0, -self.width % width))
+                out[first:done] = signed.view(len(gradients), -1, width).sum(1, dtype=torch.float64)
+            if enough(done):
+                return out[:done]
         return out
 
 
