@@ -42,23 +42,31 @@ def compare(name: str, rows: Rows, tree: Callable[[], object], rounds: int, coun
 
 
 PEAK = """
-import sys
+import sys, tracemalloc
 from pathlib import Path
 from trainwitness.commitments.commitment import commit
 from trainwitness.commitments.sources import open_rows
 from trainwitness import TaskSpec
 folder = Path(sys.argv[1])
-commit(open_rows(TaskSpec(name=str(folder / "x.npy")), labels=folder / "y.npy"))
-lines = Path("/proc/self/status").read_text().splitlines()
-print(int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) / 1024)
+rows, peak = open_rows(TaskSpec(name=str(folder / "x.npy")), labels=folder / "y.npy"), 0
+def watch(_):
+    global peak
+    lines = Path("/proc/self/status").read_text().splitlines()
+    peak = max(peak, *(int(line.split()[1]) for line in lines if line.startswith("RssAnon")))
+commit(rows, on_rows=watch)
+plain = peak
+tracemalloc.start()
+commit(rows, key=bytes(32))
+print(plain / 1024, tracemalloc.get_traced_memory()[1] / 1e6)
 """
 
 
 def memory(folder: Path, count: int, size: int) -> list[str]:
-    """Memory of the process itself after committing to a mapped file; its pages are the system's to keep or drop."""
+    """The process's own memory (a mapped file's pages are the system's to drop), and what the sorted tree adds."""
     write(folder, count, size)
     done = subprocess.run([sys.executable, "-c", PEAK, str(folder)], capture_output=True, text=True, check=True)
-    return [f"{count:,}", f"{count * size / 1e6:.0f}", f"{float(done.stdout):.0f}"]
+    plain, more = map(float, done.stdout.split())
+    return [f"{count:,}", f"{count * size / 1e6:.0f}", f"{plain:.0f}", f"{more:.1f}"]
 
 
 def write(folder: Path, count: int, size: int) -> Dataset:
@@ -93,7 +101,7 @@ def main() -> None:
     print(table(header, rows), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         memories = [memory(Path(folder), count // part, size) for part in (100, 1)]
-    print("\n" + table(["rows", "MB of rows", "memory of the process, MB"], memories))
+    print("\n" + table(["rows", "MB of rows", "memory of the process, MB", "added by --secret, MB"], memories))
 
 
 if __name__ == "__main__":

@@ -50,13 +50,17 @@ def attest(
     output = Output(json)
     refuse_existing(out)
     private, opened = load_private(key), Trace.open(trace)
-    if verdict is not None:
-        if commitment is not None or nonce is not None:
-            raise UsageError("a verdict says itself which commitment it rests on", hint="leave out --commitment")
-        statement = verification_result(opened, model, read_verdict(verdict), verifier)
-    else:
-        given = None if commitment is None else read_commitment(commitment)
-        statement = training_claim(opened, model, commitment=given, nonce=nonce)
+    if verdict is not None and (commitment is not None or nonce is not None):
+        raise UsageError("a verdict says itself which commitment it rests on", hint="leave out --commitment")
+    if nonce is not None and commitment is None:
+        raise UsageError("a nonce without a commitment", hint="give --commitment FILE too")
+    with output.status() as say:
+        say("reading the trace")
+        if verdict is not None:
+            statement = verification_result(opened, model, read_verdict(verdict), verifier)
+        else:
+            given = None if commitment is None else read_commitment(commitment)
+            statement = training_claim(opened, model, commitment=given, nonce=nonce)
     envelope = seal(statement.to_bytes(), private)
     write_new(out, envelope.model_dump_json(indent=2).encode() + b"\n", "attesting")
     output.say(f"attestation: {out}, {statement.predicateType}, signed by key {envelope.signatures[0].keyid}")
@@ -94,15 +98,17 @@ def check(
     output = Output(json)
     content, public = read_evidence(attestation), load_public(key)
     moment = _moment(timestamp, tsa_certificate, content)
-    checked = check_attestation(
-        content,
-        str(attestation),
-        public,
-        trace=None if trace is None else Trace.open(trace),
-        model=model,
-        commitment=None if commitment is None else read_commitment(commitment),
-        signed_at=moment,
-    )
+    with output.status() as say:
+        say("reading and comparing")
+        checked = check_attestation(
+            content,
+            str(attestation),
+            public,
+            trace=None if trace is None else Trace.open(trace),
+            model=model,
+            commitment=None if commitment is None else read_commitment(commitment),
+            signed_at=moment,
+        )
     _say(output, checked, public.id, moment)
     statement = None if checked.statement is None else checked.statement.model_dump(by_alias=True)
     output.result(

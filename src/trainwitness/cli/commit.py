@@ -39,7 +39,7 @@ def commit(
     """Fix which rows a model will be trained on: a root over every byte of every input and label.
 
     Publish the file, or have it time-stamped, before anyone gives you a nonce. With --secret, absence of a row can
-    be proved later; that takes 40 bytes of memory a row, everything else takes the same memory whatever the size.
+    be proved later; that takes about 120 bytes of memory a row, all else the same memory whatever the size.
 
     Example: trainwitness commit lenet-digits --out data.commit
     """

@@ -34,7 +34,9 @@ def prove_member(
     from trainwitness.core.records import dump
 
     output = Output(json)
-    proof = prove(read_commitment(commitment), source_rows(source, option, labels, data), index)
+    with output.status() as say:
+        say("hashing the rows")
+        proof = prove(read_commitment(commitment), source_rows(source, option, labels, data), index)
     write_new(out, dump(proof)[0], "proving")
     output.say(f"row {index} is in the commitment: {out}, {out.stat().st_size} bytes")
     output.result("prove-member", {**proof.model_dump(), "out": str(out)})
@@ -63,7 +65,9 @@ def prove_absent(
 
     output = Output(json)
     key, content = read_secret(secret), read_evidence(row)
-    proof = prove(read_commitment(commitment), source_rows(source, option, labels, data), key, content)
+    with output.status() as say:
+        say("hashing the rows")
+        proof = prove(read_commitment(commitment), source_rows(source, option, labels, data), key, content)
     write_new(out, dump(proof)[0], "proving")
     output.say(f"the row is not in the commitment: {out}, {out.stat().st_size} bytes")
     output.say("whoever checks it needs the secret too, or takes your word for the row's digest")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,9 @@ from trainwitness.cli.output import DataOption, JsonOption, Output
 from trainwitness.cli.record import PrecisionChoice, wrong_options
 
 if TYPE_CHECKING:
+    from trainwitness.commitments.commitment import Committed
     from trainwitness.core.verdict import Verdict
+    from trainwitness.verification.sampling import Sampling
 
 MARGIN = "forgery_margin"
 EXIT = {"ACCEPT": 0, "REJECT": 1, "INCONCLUSIVE": 4}
@@ -143,7 +145,9 @@ def verify(
     return EXIT[verdict.verdict]
 
 
-def _committed(commitment: Path | None, nonce: str | None, leaves: Path | None, secret: Path | None) -> Any:
+def _committed(
+    commitment: Path | None, nonce: str | None, leaves: Path | None, secret: Path | None
+) -> Committed | None:
     from trainwitness.cli.commit import read_secret
     from trainwitness.commitments.commitment import Committed, check_nonce, read_commitment
     from trainwitness.core.errors import UsageError
@@ -160,7 +164,7 @@ def _committed(commitment: Path | None, nonce: str | None, leaves: Path | None, 
     )
 
 
-def _sampling(fraction: float | None, confidence: float | None, nonce: str | None) -> Any:
+def _sampling(fraction: float | None, confidence: float | None, nonce: str | None) -> Sampling | None:
     from trainwitness.core.errors import UsageError
     from trainwitness.verification.sampling import Sampling
 

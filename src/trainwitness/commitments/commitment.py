@@ -85,7 +85,7 @@ def commit(
     leaves: BinaryIO | None = None,
     on_rows: Callable[[int], None] | None = None,
 ) -> Commitment:
-    """Hashes every row once. Memory is constant, but for 40 bytes a row where a `key` asks for the sorted tree.
+    """Hashes every row once. Memory is constant, but for some 120 bytes a row where a `key` asks for the sorted tree.
 
     >>> commit(Rows("toy", "utf8", lambda: iter([b"a", b"b"]))).data.rows
     2

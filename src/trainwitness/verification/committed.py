@@ -25,7 +25,8 @@ class CommitmentCheck:
     def __init__(self, given: Committed | None, dataset: Dataset, manifest: Manifest, *, own_root: bool) -> None:
         self._given, self._dataset, self._manifest = given, dataset, manifest
         self._contents = Contents(dataset)
-        self._missing: list[str] = []
+        self._missing: list[str] = []  # the first few, by name
+        self._missing_count = 0
         self._checked: set[int] = set()
         self._leaf: Callable[[int], bytes] | None = None
         if given is None:
@@ -39,7 +40,7 @@ class CommitmentCheck:
     def note(self, batch: Batch) -> None:
         """Notes the rows of a step."""
         self._contents.note(batch)
-        if self._given is None or self._leaf is None:
+        if self._given is None or self._leaf is None or (self._all_rows and not batch.carried):
             return
         rows = [row for micro in batch.rows for row in micro]
         for position, row in enumerate(rows):
@@ -47,7 +48,9 @@ class CommitmentCheck:
             if content is None and (self._all_rows or row in self._checked):
                 continue
             if row >= self._given.commitment.data.rows or not self._is(row, content):
-                self._missing.append(f"step {batch.step}, row {row}" + (" (carried)" if content else ""))
+                self._missing_count += 1
+                if len(self._missing) < _SHOWN:
+                    self._missing.append(f"step {batch.step}, row {row}" + (" (carried)" if content else ""))
             elif content is None:
                 self._checked.add(row)
 
@@ -69,8 +72,8 @@ class CommitmentCheck:
         if (data.root, data.rows) != (commitment.data.root, commitment.data.rows):
             return _refuted(f"the trace states data root {data.root}, the commitment {commitment.data.root}")
         if self._missing:
-            more = f" and {len(self._missing) - _SHOWN} more" if len(self._missing) > _SHOWN else ""
-            return _refuted(f"not in the commitment: {'; '.join(self._missing[:_SHOWN])}{more}")
+            more = f" and {self._missing_count - _SHOWN} more" if self._missing_count > _SHOWN else ""
+            return _refuted(f"not in the commitment: {'; '.join(self._missing)}{more}")
         if self._leaf is None:
             why = "this copy of the data is not the committed one; which rows differ only the leaf hashes would tell"
             return Property(standing="unknown", why=why)
