@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.commitments.test_merkle import definition
@@ -33,6 +33,7 @@ def test_every_path_is_the_defined_one_and_leads_to_the_root(count: int) -> None
         assert root_of(leaf_hash(leaves[index]), index, count, found.paths[index]) == found.root
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.data())
 def test_a_path_serves_one_leaf_of_one_tree(count: int, data: st.DataObject) -> None:
     leaves = [bytes([number]) for number in range(count)]

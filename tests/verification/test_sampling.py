@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
 from tests.conftest import tiny_task
 from tests.verification.forgery import EPS, MOMENTUM, Forgery, standings
-from trainwitness import Trace, record, verify
+from trainwitness import State, Trace, record, verify
 from trainwitness.core.errors import UsageError
 from trainwitness.core.rates import exact_interval
 from trainwitness.core.seeds import derive, permutation
@@ -32,6 +32,7 @@ def test_the_miss_probability_is_that_of_all_draws() -> None:
             assert miss_probability(spans, false, drawn) == Fraction(missed, len(draws))
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.integers(1, 3000), st.data())
 def test_the_draws_are_enough_and_one_fewer_is_not(spans: int, data: st.DataObject) -> None:
     false = data.draw(st.integers(1, spans))
@@ -45,15 +46,15 @@ def test_the_draws_are_enough_and_one_fewer_is_not(spans: int, data: st.DataObje
 
 
 def test_simulated_lies_are_caught_as_often_as_stated() -> None:
-    """20,000 draws by our own generator, against lies placed independently of it."""
+    """10,000 draws by our own generator, against lies placed independently of it."""
     spans, false, rng = 500, 25, np.random.default_rng(0)
     count = least_draws(spans, false, Fraction(95, 100))
     caught = 0
-    for number in range(20_000):
+    for number in range(10_000):
         lies = set(rng.choice(spans, false, replace=False).tolist())
         drawn = permutation(derive(0, "sample", "root", str(number)), spans)[:count].tolist()
         caught += bool(lies & set(drawn))
-    low, high = exact_interval(caught, 20_000, outside=1e-4)
+    low, high = exact_interval(caught, 10_000, outside=1e-4)
     assert low <= 1 - float(miss_probability(spans, false, count)) <= high
     assert 1 - float(miss_probability(spans, false, count)) >= 0.95
 
@@ -76,7 +77,7 @@ def test_whole_verifications_catch_lies_as_often_as_stated(tmp_path: Path) -> No
     assert not largest & {11, 23, 35, 44, 52, 58}
     answers = [
         verify(lies, task=task, threshold=EPS, sampling=Sampling(0.1, 0.6, f"nonce {number}")).verdict
-        for number in range(60)
+        for number in range(30)
     ]
     caught = answers.count("REJECT")
     expected = 1 - float(miss_probability(60, 6, least_draws(60, 6, Fraction(6, 10))))
@@ -141,6 +142,15 @@ def test_every_record_is_looked_at_even_outside_the_sample(tmp_path: Path) -> No
     assert "not in the data set" in verdict.properties["reproduced"].why
 
 
+def test_malformed_states_are_rejected_like_everywhere(tmp_path: Path) -> None:
+    task = tiny_task()
+    record(task, tmp_path / "t", steps=10)
+    forged = Forgery(tmp_path / "t")
+    forged.states[5] = State({"param/weight": forged.states[5].tensors["param/weight"]})
+    verdict = verify(forged.write(tmp_path / "f"), task=task, threshold=EPS, sampling=Sampling(0.1, 0.999, "n"))
+    assert verdict.verdict == "REJECT"
+
+
 def test_optimiser_state_from_the_trace_shows_nothing_unless_exact(tmp_path: Path) -> None:
     task = tiny_task(**MOMENTUM)
     record(task, tmp_path / "t", steps=30)
@@ -161,6 +171,7 @@ def test_checkpoints_and_requests_that_make_no_sense(tmp_path: Path) -> None:
     assert verdict.verdict == "ACCEPT"
     assert verdict.sample is not None
     assert verdict.sample["spans"] == 5
+    assert "of 5 spans of 4 steps were drawn" in verdict.reasons[0]
     wrong: list[dict[str, Any]] = [
         {"sampling": Sampling(0.0, 0.9)}, {"sampling": Sampling(1.1, 0.9)}, {"sampling": Sampling(0.1, 1.0)},
         {"sampling": Sampling(0.1, 0.0)}, {"sampling": Sampling(0.1, 0.9), "steps": (0, 4)},

@@ -70,7 +70,9 @@ def attest(
 
 def check(
     attestation: Annotated[Path, typer.Argument(metavar="ATTESTATION", help="A file written by attest.")],
-    key: Annotated[Path, typer.Option(metavar="FILE", help="The signer's public key or certificate.")],
+    key: Annotated[
+        Path, typer.Option(metavar="FILE", help="The signer's public key or certificate, from a way you trust.")
+    ],
     trace: Annotated[Path | None, typer.Option(metavar="TRACE", help="Compare with this trace.")] = None,
     model: Annotated[Path | None, typer.Option(metavar="FILE", help="Compare with this model file.")] = None,
     commitment: Annotated[Path | None, typer.Option(metavar="FILE", help="Compare with this commitment.")] = None,

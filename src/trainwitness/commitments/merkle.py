@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Iterable, Iterator
 
-BLOCK = 1024
-"""Leaves hashed together, a power of two."""
+BLOCK, BLOCK_BYTES = 1024, 1 << 22
+"""Leaves hashed together, at most; a power of two."""
 EMPTY_ROOT = hashlib.sha256(b"").digest()
 
 
@@ -47,13 +46,13 @@ class Frontier:
         self._roots.append(root)
 
     def append_hashes(self, hashes: list[bytes]) -> None:
-        """Adds many leaves by their hashes; as one subtree where they make up one, which takes half the time."""
-        size = len(hashes)
-        if size and size & (size - 1) == 0 and self.count % size == 0:
-            self.append_hash(subtree(hashes), size)
-        else:
-            for one in hashes:
-                self.append_hash(one)
+        """Adds many leaves by their hashes, in whole subtrees where they may begin: half the time of one by one."""
+        at = 0
+        while at < len(hashes):
+            aligned = self.count & -self.count or len(hashes)
+            size = min(aligned, 1 << (len(hashes) - at).bit_length() - 1)
+            self.append_hash(subtree(hashes[at : at + size]), size)
+            at += size
 
     def extend(self, contents: Iterable[bytes]) -> None:
         """Adds many leaves."""
@@ -71,9 +70,16 @@ class Frontier:
 
 
 def prefixed(contents: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Leaf contents in lists, each after the byte 0x00 that is hashed with it."""
-    rest = iter(contents)
-    while block := [b"\x00" + content for content in itertools.islice(rest, BLOCK)]:
+    """Leaf contents in lists of bounded size, each after the byte 0x00 that is hashed with it."""
+    block: list[bytes] = []
+    size = 0
+    for content in contents:
+        block.append(b"\x00" + content)
+        size += len(content)
+        if len(block) == BLOCK or size >= BLOCK_BYTES:
+            yield block
+            block, size = [], 0
+    if block:
         yield block
 
 

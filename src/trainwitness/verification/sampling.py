@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from trainwitness.core.errors import UsageError
+from trainwitness.core.errors import TraceMismatch, UsageError
 from trainwitness.core.seeds import derive, permutation
 from trainwitness.core.state import State
 from trainwitness.core.verdict import Property, StepError
-from trainwitness.trace.reader import Trace
+from trainwitness.trace.reader import Segment, Trace
 from trainwitness.verification.distance import update_size
+from trainwitness.verification.recompute import Check, Recomputer, failed
 
 LARGEST = 5
 """Steps with the largest updates that are recomputed besides: a splice shows there, however rare."""
@@ -45,6 +46,8 @@ class Sample:
     false: int
     missed: Fraction
     nonce: str
+    every: int = 1
+    """Steps in a span."""
 
     @property
     def chosen(self) -> frozenset[int]:
@@ -57,6 +60,17 @@ class Sample:
             "spans": self.spans, "drawn": sorted(self.drawn), "largest_updates": sorted(self.largest),
             "false_spans": self.false, "missed_probability": float(self.missed), "nonce": self.nonce,
         }  # fmt: skip
+
+    def recomputed(
+        self, segments: Iterable[Segment], recompute: Recomputer, check: Check
+    ) -> Iterator[tuple[Segment, StepError | None]]:
+        """Every segment, checked; with its error if it is of the sample, or if it cannot be computed at all."""
+        for number, segment in enumerate(segments):
+            problems = check(segment)
+            if problems or number in self.chosen:
+                yield from _alone(segment, recompute, problems)
+            else:
+                yield segment, None
 
     def reproduced(self, errors: Sequence[StepError], state: State | None) -> Property:
         """What recomputing the sample shows, where no error among them is above the threshold."""
@@ -72,11 +86,20 @@ class Sample:
 
     def words(self) -> str:
         """The guarantee."""
+        unit = "steps" if self.every == 1 else f"spans of {self.every} steps"
         return (
-            f"{len(self.drawn)} of {self.spans} steps were drawn by the trace's root and nonce {self.nonce}, none is "
-            f"false; had {self.false} or more of them been, this draw would have shown one with probability "
+            f"{len(self.drawn)} of {self.spans} {unit} were drawn by the trace's root and nonce {self.nonce}, none "
+            f"is false; had {self.false} or more of them been, this draw would have shown one with probability "
             f"{1 - float(self.missed):.6f}; the {len(self.largest)} largest updates were recomputed too"
         )
+
+
+def _alone(segment: Segment, recompute: Recomputer, problems: list[str]) -> Iterator[tuple[Segment, StepError]]:
+    """A segment by itself; a State before it that is none of this task's is the trace's fault."""
+    try:
+        yield from recompute([segment], lambda _: problems)
+    except TraceMismatch as mismatch:
+        yield segment, failed(segment, [str(mismatch)])
 
 
 def miss_probability(spans: int, false: int, drawn: int) -> Fraction:
@@ -123,4 +146,5 @@ def plan(trace: Trace, wanted: Sampling) -> Sample:
         false=false,
         missed=miss_probability(spans, false, count),
         nonce=nonce,
+        every=trace.manifest.checkpoint_every,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -206,7 +206,10 @@ class _Verification:
         stop = None if self.complete else self.range[1]  # to the last byte, if everything is asked for
         size = self.stepper.live.view().nbytes
         segments = read_ahead(trace.segments(self.range[0], stop), self.stepper.numerics, size)
-        for segment, error in self._recomputed(segments):
+        recomputed: Iterable[tuple[Segment, StepError | None]] = self.recompute(segments, self._why_not)
+        if self.sample is not None:
+            recomputed = self.sample.recomputed(segments, self.recompute, self._why_not)
+        for segment, error in recomputed:
             for leaf in segment.leaves:
                 tree.append(leaf)
             if error is not None:
@@ -226,18 +229,6 @@ class _Verification:
         if self.complete and trace.seal:
             trace.check_seal(trace.steps, tree.root().hex(), last)
         return self._verdict(properties, require, tree)
-
-    def _recomputed(self, segments: Iterable[Segment]) -> Iterator[tuple[Segment, StepError | None]]:
-        """Every segment, with its error if it was recomputed: all are, or those of the sample."""
-        if self.sample is None:
-            yield from self.recompute(segments, self._why_not)
-            return
-        for number, segment in enumerate(segments):
-            problems = self._why_not(segment)
-            if problems or number in self.sample.chosen:
-                yield from self.recompute([segment], lambda _, found=problems: found)  # type: ignore[misc]
-            else:
-                yield segment, None
 
     def _why_not(self, segment: Segment) -> list[str]:
         """Why a segment cannot be computed."""
