@@ -27,7 +27,7 @@ def test_owners_killed_at_random_moments_leave_whole_files() -> None:
     command = [sys.executable, "-m", "tests.evidence.kill_loop", "--rounds", "25"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(re.search(r"'\.claim': (\d+)", done.stdout)[1]) >= 10  # type: ignore[index]
+    assert int(re.search(r"'\.claim': (\d+)", done.stdout)[1]) >= 5  # type: ignore[index]
 
 
 def many(file: BinaryIO | None) -> Commitment:
