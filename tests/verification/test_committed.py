@@ -143,3 +143,12 @@ def test_a_bound_seed_that_decides_nothing_does_not_count(tmp_path: Path) -> Non
     lie = found(forged.write(tmp_path / "f"), task, Committed(made, nonce=NONCE))
     assert lie.standing == "unknown"
     assert "initialised" in lie.why
+
+
+def test_some_of_the_steps_show_nothing_of_the_rest(honest_committed: Any, tmp_path: Path) -> None:
+    task, made, trace = honest_committed
+    part = verify(trace, task=task, commitment=Committed(made), steps=(0, 3))
+    assert part.properties["data_committed"].standing == "unknown"
+    other = Dataset("o", np.full((1, 4), 7, np.uint8), np.zeros(1, np.int64)).row(0)
+    lie = verify(carry(trace, tmp_path / "f", 1, 2, other), task=task, commitment=Committed(made), steps=(0, 3))
+    assert lie.properties["data_committed"].standing == "refuted"

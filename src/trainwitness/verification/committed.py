@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from trainwitness.commitments.commitment import HASH_BYTES, Commitment, Committed, bound_seed, commit
@@ -11,7 +11,7 @@ from trainwitness.commitments.merkle import Frontier, leaf_hash
 from trainwitness.commitments.sources import rows_of
 from trainwitness.core.batch import Batch
 from trainwitness.core.errors import EvidenceDamaged
-from trainwitness.core.verdict import Grade, Property
+from trainwitness.core.verdict import Grade, Property, PropertyName
 from trainwitness.tasks.dataset import Dataset
 from trainwitness.trace.format import Manifest
 from trainwitness.verification.contents import Contents
@@ -62,8 +62,8 @@ class CommitmentCheck:
         assert self._leaf is not None
         return self._leaf(row) == leaf_hash(content)
 
-    def result(self, initialised: Property | None, scheduled: Property) -> Property:
-        """The property, after all steps."""
+    def result(self, others: Mapping[PropertyName, Property], *, complete: bool) -> Property:
+        """The property, after all steps; `others` are those found so far."""
         if self._contents.conflict:
             return _refuted(f"{self._contents.conflict}: no commitment holds both")
         if self._given is None:
@@ -77,9 +77,11 @@ class CommitmentCheck:
         if self._leaf is None:
             why = "this copy of the data is not the committed one; which rows differ only the leaf hashes would tell"
             return Property(standing="unknown", why=why)
+        if not complete:
+            return Property(standing="unknown", why="only some of the steps were looked at")
         why, grades = f"every row used is in commitment {commitment.digest[:16]}", list[Grade](["committed"])
         if self._given.nonce is not None:
-            problem = self._unbound(commitment, self._given.nonce, initialised, scheduled)
+            problem = self._unbound(commitment, self._given.nonce, others)
             if problem is not None:
                 return problem
             why += (
@@ -95,7 +97,7 @@ class CommitmentCheck:
         return Property(standing="established", why=why, grades=grades)
 
     def _unbound(
-        self, commitment: Commitment, nonce: str, initialised: Property | None, scheduled: Property
+        self, commitment: Commitment, nonce: str, others: Mapping[PropertyName, Property]
     ) -> Property | None:
         """Why the nonce does not seed the training, if it does not."""
         expected = bound_seed(commitment, nonce)
@@ -104,10 +106,11 @@ class CommitmentCheck:
                 f"the trace's seed {self._manifest.seed} is not what the commitment and the nonce give ({expected}): "
                 "the data may have been fixed after the training"
             )
-        for name, found in (("initialised", initialised), ("scheduled", scheduled)):
-            if found is None or found.standing != "established":
-                why = f"the seed is bound to the nonce, but {name} is {found.standing if found else 'unknown'}"
-                return Property(standing="unknown", why=why)
+        needed: tuple[PropertyName, ...] = ("initialised", "scheduled")
+        for name in needed:
+            standing = others[name].standing if name in others else "unknown"
+            if standing != "established":
+                return Property(standing="unknown", why=f"the seed is bound to the nonce, but {name} is {standing}")
         return None
 
 

@@ -12,7 +12,6 @@ from trainwitness.commitments.commitment import Committed
 from trainwitness.commitments.merkle import Frontier
 from trainwitness.core.errors import TraceMismatch, UsageError
 from trainwitness.core.numerics import Numerics
-from trainwitness.core.state import State
 from trainwitness.core.verdict import (
     PROPERTIES,
     Answer,
@@ -219,13 +218,12 @@ class _Verification:
             why = f"{self.replaced} rows are carried by the trace and differ from the data set's"
             properties["data_matches"] = Property(standing="refuted", why=why)
         properties["scheduled"] = self.schedule.result(complete=self.complete)
-        found = properties["scheduled"]
-        properties["data_committed"] = self.commitment.result(properties.get("initialised"), found)
+        properties["data_committed"] = self.commitment.result(properties, complete=self.complete)
         if model is not None:
             names = self.stepper.live.model.state_dict().keys()
             shipped = final if self.complete and final else trace.final_state()
             properties["model_bound"] = check_model(model, shipped, names)
-        properties |= self._reproduced(final)
+        properties |= self._reproduced()
         if self.complete and trace.seal:
             trace.check_seal(trace.steps, tree.root().hex(), last)
         return self._verdict(properties, require, tree)
@@ -251,7 +249,7 @@ class _Verification:
         if on_step:
             on_step(error)
 
-    def _reproduced(self, final: State | None) -> dict[PropertyName, Property]:
+    def _reproduced(self) -> dict[PropertyName, Property]:
         theirs, mine = (n.device.partition(":")[0] for n in (self.trace.manifest.numerics, self.stepper.numerics))
         if self.recompute.random and theirs != mine:
             why = f"random numbers drawn on {theirs} (dropout) cannot be drawn again on {mine}"
@@ -265,7 +263,7 @@ class _Verification:
             return dict.fromkeys(("reproduced", "exact"), Property(standing="unknown", why=why))
         if self.sample is not None and (exact or (self.threshold is not None and not self.mismatches)):
             only = Property(standing="unknown", why="only a sample of the steps was recomputed")
-            return {"reproduced": self.sample.reproduced(self.errors, final), "exact": only}
+            return {"reproduced": self.sample.reproduced(self.errors, self.stepper.live.view()), "exact": only}
         if exact:
             why = f"all {self.trace.steps} steps give the stored States bit for bit"
             return dict.fromkeys(("reproduced", "exact"), Property(standing="established", why=why))
