@@ -35,13 +35,15 @@ class KeyedDigests:
     """Collects the leaves of the sorted tree, 40 bytes a row."""
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        self._keyed = hmac.new(key, digestmod="sha256")
         self._leaves = bytearray()
 
     def add(self, rows: Iterable[bytes]) -> None:
         """Keeps the digests of the next rows."""
         for number, row in enumerate(rows, start=len(self._leaves) // LEAF_BYTES):
-            self._leaves += keyed_digest(self._key, row) + number.to_bytes(8, "big")
+            one = self._keyed.copy()  # with the key hashed already
+            one.update(row)
+            self._leaves += one.digest() + number.to_bytes(8, "big")
 
     def leaves(self) -> Iterator[bytes]:
         """All leaves in ascending order."""
