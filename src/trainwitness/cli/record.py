@@ -42,6 +42,12 @@ def record(
     save_model: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also save the trained model, as safetensors.")
     ] = None,
+    commitment: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The commitment to the training data; goes with --nonce.")
+    ] = None,
+    nonce: Annotated[
+        str | None, typer.Option(help="Given to you after the commitment; both together decide the seed.")
+    ] = None,
     option: SetOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted recording.")] = False,
     data: DataOption = None,
@@ -57,10 +63,13 @@ def record(
     from trainwitness.trace.record import record as record_task
 
     output = Output(json)
+    seed = _bound_seed(commitment, nonce, seed)
     spec = task_spec(task, option, batch_size=batch_size, learning_rate=lr, seed=seed)
     with wrong_options():
         numerics = Numerics(precision=precision, device=device, threads=threads, deterministic=deterministic)
     built = build_task(spec, data=data)
+    if commitment is not None:
+        _check_committed(built, commitment)
     if steps >= LONG_RECORDING_STEPS and not resume:
         _say_estimate(output, built, out, steps, numerics, checkpoint_every)
     with output.progress(f"recording {task}", steps) as advance:
@@ -105,6 +114,30 @@ def wrong_options() -> Iterator[None]:
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from error
+
+
+def _bound_seed(commitment: Path | None, nonce: str | None, seed: int | None) -> int | None:
+    """The seed, which a commitment and a nonce decide where they are given."""
+    from trainwitness.commitments.commitment import bound_seed, read_commitment
+    from trainwitness.core.errors import UsageError
+
+    if commitment is None and nonce is None:
+        return seed
+    if commitment is None or nonce is None or seed is not None:
+        raise UsageError(
+            "a commitment and a nonce decide the seed together", hint="give --commitment and --nonce, and no --seed"
+        )
+    return bound_seed(read_commitment(commitment), nonce)
+
+
+def _check_committed(task: Any, path: Path) -> None:
+    from trainwitness.commitments.commitment import read_commitment
+    from trainwitness.core.errors import TraceMismatch
+    from trainwitness.trace.record import dataset_facts
+
+    stated, held = read_commitment(path).data.root, dataset_facts(task.dataset).root
+    if stated != held:
+        raise TraceMismatch(f"{path} commits to data root {stated}, the task's data has {held}")
 
 
 def _say_estimate(

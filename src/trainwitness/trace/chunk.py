@@ -17,6 +17,7 @@ from typing import BinaryIO, NamedTuple
 import zstandard
 
 from trainwitness.core.errors import TraceDamaged
+from trainwitness.core.files import sync_folder
 from trainwitness.trace.codec import decompress
 from trainwitness.trace.format import (
     LEAF_BYTES,
@@ -229,12 +230,3 @@ def _check_digest(file: BinaryIO, name: str, magic: bytes) -> tuple[int, bytes]:
     if left or sha.digest() != digest:
         raise TraceDamaged(f"{name}, offset {end}: its bytes do not have the digest it states: truncated or altered")
     return end, digest
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes a rename in `folder` survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

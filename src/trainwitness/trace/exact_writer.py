@@ -11,13 +11,13 @@ import zstandard
 from trainwitness.commitments.merkle import Frontier
 from trainwitness.core.batch import Batch
 from trainwitness.core.environment import Environment
+from trainwitness.core.files import storage_errors, write_whole
 from trainwitness.core.state import State
 from trainwitness.trace import format as f
 from trainwitness.trace.chunk import EXACT_MAGIC, ChunkWriter
 from trainwitness.trace.codec import encode
 from trainwitness.trace.exact_reader import ExactTrace
 from trainwitness.trace.layout import EMPTY, Buffer
-from trainwitness.trace.writer import storage_errors, write_whole
 
 
 class ExactWriter:

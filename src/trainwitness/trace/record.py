@@ -11,8 +11,10 @@ from pathlib import Path
 
 import torch
 
-from trainwitness.commitments.merkle import Frontier
+from trainwitness.commitments.commitment import commit
+from trainwitness.commitments.sources import rows_of
 from trainwitness.core.errors import StorageError, UsageError
+from trainwitness.core.files import storage_errors
 from trainwitness.core.numerics import Numerics
 from trainwitness.tasks.dataset import Dataset
 from trainwitness.tasks.task import Task
@@ -21,7 +23,6 @@ from trainwitness.trace.codec import encode
 from trainwitness.trace.exact_record import record_exact
 from trainwitness.trace.layout import EMPTY, Buffer
 from trainwitness.trace.recorder import Recorder
-from trainwitness.trace.writer import storage_errors
 from trainwitness.training.evaluate import accuracy
 from trainwitness.training.stepper import Stepper
 
@@ -185,8 +186,7 @@ def check_room(path: Path, needed: int) -> None:
 
 def dataset_facts(dataset: Dataset) -> f.DataFacts:
     """The manifest's facts about a Dataset."""
-    root = Frontier(dataset.rows()).root().hex()
-    return f.DataFacts(name=dataset.name, rows=len(dataset), row_schema=dataset.schema, root=root)
+    return commit(rows_of(dataset)).data
 
 
 def with_threads(numerics: Numerics) -> Numerics:

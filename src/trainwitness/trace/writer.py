@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from trainwitness.commitments.merkle import Frontier
 from trainwitness.core.environment import Environment
 from trainwitness.core.errors import StorageError
+from trainwitness.core.files import storage_errors, write_whole
 from trainwitness.trace import format as f
-from trainwitness.trace.chunk import ChunkWriter, sync_folder
+from trainwitness.trace.chunk import ChunkWriter
 from trainwitness.trace.codec import Encoder, predict
 from trainwitness.trace.layout import EMPTY, Buffer
 from trainwitness.trace.reader import Trace
@@ -193,31 +193,3 @@ def _momentum_rate(record: f.StepRecord) -> float | None:
     group = record.groups[0] if record.groups else {}
     rate, momentum = group.get("lr"), group.get("momentum")
     return rate if momentum and isinstance(rate, float) and group.get("nesterov") is False else None
-
-
-@contextmanager
-def storage_errors(path: Path, doing: str = "recording") -> Iterator[None]:
-    """Turns the system's refusals into one StorageError."""
-    try:
-        yield
-    except OSError as error:
-        rest = "; what was written before opens, and resuming goes on from there" if doing == "recording" else ""
-        raise StorageError(
-            f"{path}: {doing} stopped: {error.strerror or error}", hint=f"make room or name another place{rest}"
-        ) from error
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """A file that appears whole or not at all."""
-    temporary = path.with_suffix(f.TEMPORARY)
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from trainwitness.commitments.commitment import Committed
 from trainwitness.commitments.merkle import Frontier
 from trainwitness.core.batch import Batch
 from trainwitness.core.errors import TraceMismatch
@@ -17,6 +18,7 @@ from trainwitness.trace.exact_reader import ExactStep, ExactTrace
 from trainwitness.trace.format import StepRecord, initial_leaf
 from trainwitness.training.exact.witness import ExactOverflow
 from trainwitness.training.stepper import Stepper
+from trainwitness.verification.committed import CommitmentCheck
 from trainwitness.verification.conclude import conclude
 from trainwitness.verification.data import check_data
 from trainwitness.verification.initial import check_initial
@@ -33,13 +35,18 @@ class ExactVerification:
     After a step that does not come out there is nothing to go on from but the next stored checkpoint.
     """
 
-    def __init__(self, trace: ExactTrace, stepper: Stepper, wanted: tuple[int, int]) -> None:
+    def __init__(
+        self, trace: ExactTrace, stepper: Stepper, wanted: tuple[int, int], committed: Committed | None = None
+    ) -> None:
         self.trace, self.stepper, self.wanted = trace, stepper, wanted
         self.task = stepper.task
         self.domain = DomainCheck(self.task.dataset)
         self.schedule = ScheduleCheck(self.task, trace.manifest, stepper.live.groups())
         self.errors: list[StepError] = []
         self.replaced = 0
+        self.data = check_data(self.task.dataset, trace.manifest)
+        own_root = self.data.standing == "established"
+        self.commitment = CommitmentCheck(committed, self.task.dataset, trace.manifest, own_root=own_root)
         if trace.manifest.seed != self.task.seed:
             raise TraceMismatch(f"the trace has seed {trace.manifest.seed}, the task {self.task.seed}")
 
@@ -49,7 +56,7 @@ class ExactVerification:
 
     def run(self, model: Path | None, require: Sequence[PropertyName], on_step: OnStep | None) -> Verdict:
         trace, stepper = self.trace, self.stepper
-        properties: dict[PropertyName, Property] = {"data_matches": check_data(self.task.dataset, trace.manifest)}
+        properties: dict[PropertyName, Property] = {"data_matches": self.data}
         if trace.chunks:
             properties["initialised"] = self._initialised()
         self._all(on_step)
@@ -58,6 +65,7 @@ class ExactVerification:
             why = f"{self.replaced} rows are carried by the trace and differ from the data set's"
             properties["data_matches"] = Property(standing="refuted", why=why)
         properties["scheduled"] = self.schedule.result(complete=self.complete)
+        properties["data_committed"] = self.commitment.result(properties, complete=self.complete)
         if model is not None:
             unknown = Property(standing="unknown", why="the final State was not reached")
             names = stepper.live.model.state_dict().keys()
@@ -139,6 +147,7 @@ class ExactVerification:
         settings = [{**group, "lr": rate} for group in self.stepper.live.groups()]
         rows = [list(micro) for micro in batch.rows]
         self.schedule.step(StepRecord(step=stored.step, epoch=batch.epoch, rows=rows, groups=settings, state=None))
+        self.commitment.note(batch)
         self.replaced += len(replaced_rows(batch, self.task.dataset))
         return row_problems(batch, self.task.dataset) or self.domain(batch)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
+from trainwitness.commitments.commitment import Committed
 from trainwitness.commitments.merkle import Frontier
 from trainwitness.core.errors import TraceMismatch, UsageError
 from trainwitness.core.numerics import Numerics
@@ -30,6 +31,7 @@ from trainwitness.training.apply_numerics import COMPUTE_DTYPE
 from trainwitness.training.stepper import Stepper
 from trainwitness.verification.calibration import Calibration, calibration_mismatches
 from trainwitness.verification.cast import cast
+from trainwitness.verification.committed import CommitmentCheck
 from trainwitness.verification.conclude import conclude
 from trainwitness.verification.data import check_data
 from trainwitness.verification.exact import ExactVerification
@@ -41,6 +43,7 @@ from trainwitness.verification.policies.policy import named_policy
 from trainwitness.verification.read_ahead import read_ahead
 from trainwitness.verification.recompute import Recomputer
 from trainwitness.verification.rows import DomainCheck, replaced_rows, row_problems
+from trainwitness.verification.sampling import Sample, Sampling, plan
 from trainwitness.verification.schedule import ScheduleCheck
 
 OnStep = Callable[[StepError], None]
@@ -60,6 +63,8 @@ def verify(
     numerics: Numerics | None = None,
     model: Path | None = None,
     require: Sequence[PropertyName] = ("reproduced",),
+    commitment: Committed | None = None,
+    sampling: Sampling | None = None,
     one_by_one: bool = False,
     on_step: OnStep | None = None,
 ) -> Verdict:
@@ -69,7 +74,8 @@ def verify(
     a threshold only errors of exactly 0 are accepted; a `calibration` made on this machine gives one by `policy` (see
     `policies/`), and one made for something else is refused, or with `allow_mismatch` leaves the answer INCONCLUSIVE.
     `numerics` defaults to the trace's own, on CPU if its device
-    is not here. ACCEPT needs `reproduced` and every property in `require`, none refuted, all steps, a sealed trace.
+    is not here. With a `commitment`, every row must be in it; `sampling` recomputes a random sample of the steps.
+    ACCEPT needs `reproduced` and every property in `require`, none refuted, all steps, a sealed trace.
     Given a threshold, steps of very small models are computed many at once, unless told `one_by_one` or `exact` is
     required.
 
@@ -86,7 +92,11 @@ def verify(
     if isinstance(trace, ExactTrace):
         if calibration is not None or (threshold is not None and threshold.value):
             raise UsageError("a threshold for an exact trace", hint="its digests are equal or not: leave it out")
-        return ExactVerification(trace, stepper, steps or (0, trace.steps)).run(model, require, on_step)
+        if sampling is not None:
+            raise UsageError(
+                "a sample of an exact trace", hint="it is computed from checkpoint to checkpoint: --steps"
+            )
+        return ExactVerification(trace, stepper, steps or (0, trace.steps), commitment).run(model, require, on_step)
     mismatches: list[str] = []
     scale, jumps = None, None
     if calibration is not None:
@@ -108,8 +118,14 @@ def verify(
     # Many steps at once differ by rounding from one by one, so only where a threshold allows that.
     many = not (one_by_one or threshold is None or scale is not None or "exact" in require)
     recompute = Recomputer(stepper, trace.manifest.numerics.precision, judge, many=many, scale=scale, jumps=jumps)
-    run = _Verification(trace, task, stepper, judge, recompute, steps or (0, trace.steps), mismatches)
-    return run.run(model, require, on_step)
+    if sampling is not None and steps not in (None, (0, trace.steps)):
+        raise UsageError("a range of steps and a sample", hint="give one of them")
+    sample = None if sampling is None else plan(trace, sampling)
+    run = _Verification(
+        trace, task, stepper, judge, recompute, steps or (0, trace.steps), mismatches, commitment, sample
+    )
+    verdict = run.run(model, require, on_step)
+    return verdict if sample is None else verdict.model_copy(update={"sample": sample.facts()})
 
 
 def resolve_task(task: Task | TaskSpec | str | None, manifest: Manifest, data: Path | None) -> Task:
@@ -170,6 +186,8 @@ class _Verification:
     recompute: Recomputer
     range: tuple[int, int]
     mismatches: list[str]
+    committed: Committed | None = None
+    sample: Sample | None = None
     errors: list[StepError] = field(default_factory=list)
     bad: list[StepError] = field(default_factory=list)
     replaced: int = 0
@@ -191,6 +209,8 @@ class _Verification:
         if manifest.seed != self.task.seed:
             raise TraceMismatch(f"the trace has seed {manifest.seed}, the task {self.task.seed}")
         properties: dict[PropertyName, Property] = {"data_matches": check_data(self.task.dataset, manifest)}
+        own_root = properties["data_matches"].standing == "established"
+        self.commitment = CommitmentCheck(self.committed, self.task.dataset, manifest, own_root=own_root)
         tree, final, last = Frontier(), None, None
         if trace.chunks:
             stored = trace.initial_state()
@@ -200,15 +220,20 @@ class _Verification:
         stop = None if self.complete else self.range[1]  # to the last byte, if everything is asked for
         size = self.stepper.live.view().nbytes
         segments = read_ahead(trace.segments(self.range[0], stop), self.stepper.numerics, size)
-        for segment, error in self.recompute(segments, self._why_not):
+        recomputed: Iterable[tuple[Segment, StepError | None]] = self.recompute(segments, self._why_not)
+        if self.sample is not None:
+            recomputed = self.sample.recomputed(segments, self.recompute, self._why_not)
+        for segment, error in recomputed:
             for leaf in segment.leaves:
                 tree.append(leaf)
-            self._note(segment, error, on_step)
+            if error is not None:
+                self._note(segment, error, on_step)
             final, last = segment.after, segment.records[-1].state
         if self.replaced:
             why = f"{self.replaced} rows are carried by the trace and differ from the data set's"
             properties["data_matches"] = Property(standing="refuted", why=why)
         properties["scheduled"] = self.schedule.result(complete=self.complete)
+        properties["data_committed"] = self.commitment.result(properties, complete=self.complete)
         if model is not None:
             names = self.stepper.live.model.state_dict().keys()
             shipped = final if self.complete and final else trace.final_state()
@@ -225,6 +250,7 @@ class _Verification:
             if not self.schedule.step(record):
                 problems.append("the task's schedule has no such step")
             problems += row_problems(batch, self.task.dataset)
+            self.commitment.note(batch)
             self.replaced += len(replaced_rows(batch, self.task.dataset))
         return problems
 
@@ -250,6 +276,9 @@ class _Verification:
         if not self.complete:
             why = f"only steps {self.range[0]}:{self.range[1]} of {self.trace.steps} were recomputed"
             return dict.fromkeys(("reproduced", "exact"), Property(standing="unknown", why=why))
+        if self.sample is not None and (exact or (self.threshold is not None and not self.mismatches)):
+            only = Property(standing="unknown", why="only a sample of the steps was recomputed")
+            return {"reproduced": self.sample.reproduced(self.errors, self.stepper.live.view()), "exact": only}
         if exact:
             why = f"all {self.trace.steps} steps give the stored States bit for bit"
             return dict.fromkeys(("reproduced", "exact"), Property(standing="established", why=why))
