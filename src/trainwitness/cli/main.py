@@ -9,6 +9,7 @@ from trainwitness.cli.claim import claim
 from trainwitness.cli.demo import demo
 from trainwitness.cli.diff import diff
 from trainwitness.cli.forge import forge
+from trainwitness.cli.forgeability import forgeability
 from trainwitness.cli.inspect import inspect
 from trainwitness.cli.output import verb
 from trainwitness.cli.pack import pack, unpack
@@ -42,7 +43,22 @@ def _main(
     pass
 
 
-for function in (demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, forge, play, claim, reproduce):
+for function in (
+    demo,
+    tasks,
+    record,
+    calibrate,
+    verify,
+    diff,
+    inspect,
+    pack,
+    unpack,
+    forge,
+    play,
+    forgeability,
+    claim,
+    reproduce,
+):
     app.command()(verb(function))
 
 

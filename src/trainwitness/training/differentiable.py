@@ -35,3 +35,12 @@ class GradientGap:
     ) -> torch.Tensor:
         found = self.gradient(inputs, labels, graph=True)
         return torch.stack([(found[name] - wanted[name]).square().sum() for name in wanted]).sum()
+
+    def jacobian(self, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """[parameters, b d]: how the gradient follows the inputs; for small networks, where that matrix is small."""
+
+        def flat(values: torch.Tensor) -> torch.Tensor:
+            return torch.cat([tensor.flatten() for tensor in self.gradient(values, labels, graph=True).values()])
+
+        found: torch.Tensor = torch.autograd.functional.jacobian(flat, inputs)  # type: ignore[no-untyped-call]
+        return found.flatten(1)
