@@ -134,6 +134,7 @@ def _real(free: Freedom, tried: Sequence[Tried], tolerance: float) -> Answer:
     if argument:
         return Answer("real numbers", "excluded", argument)
     forgeries = [one.forgery for one in tried if one.forgery is not None and one.forgery.residual is not None]
+    forgeries = [forgery for forgery in forgeries if "the same batch" not in forgery.problems]
     best = min(forgeries, key=lambda forgery: forgery.residual or 0.0, default=None)
     if best is not None and best.residual is not None and best.residual <= max(1e-12, 1e-3 * tolerance):
         why = f"{best.attack}: {best.residual:.1e} in float64, {best.error:.1e} in the step's own arithmetic"

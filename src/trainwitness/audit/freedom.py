@@ -11,7 +11,7 @@ from torch import nn
 
 from trainwitness.core.errors import UsageError
 from trainwitness.forging.problem import Problem
-from trainwitness.training.differentiable import GradientGap
+from trainwitness.training.differentiable import GradientMap
 from trainwitness.training.first_layer import first_layer
 from trainwitness.training.stepper import fetch
 
@@ -85,7 +85,7 @@ def _jacobian_rank(problem: Problem, parameters: int, inputs: int) -> tuple[int 
     if not read.is_floating_point():
         return None, "tokens have no Jacobian"
     try:
-        found = GradientGap(fine.stepper, fine.before).jacobian(read, labels)
+        found = GradientMap(fine.stepper, fine.before, labels).matrix(read)
     except RuntimeError as error:  # an operation that PyTorch differentiates only once
         return None, f"no Jacobian: {str(error).splitlines()[0]}"
     return int(torch.linalg.matrix_rank(found)), ""
