@@ -58,6 +58,8 @@ class Forgeability:
     tried: list[Tried]
     answers: list[Answer]
     advice: list[str]
+    best: Forgery | None
+    """The valid forgery with the smallest error."""
     examples: list[tuple[int, Array, Array]] = field(repr=False)
     """(position, original, forged) inputs of the best valid forgery."""
 
@@ -109,7 +111,9 @@ def forgeability(
         _bits(free, best),
     ]
     examples = [] if best is None else _examples(problem, best)
-    return Forgeability(batch.step, free, noise, tolerance, origin, tried, answers, _advice(free, answers), examples)
+    return Forgeability(
+        batch.step, free, noise, tolerance, origin, tried, answers, _advice(free, answers), best, examples
+    )
 
 
 def _try(problem: Problem, name: str, settings: Mapping[str, Any]) -> Tried:

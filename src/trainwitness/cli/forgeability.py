@@ -26,6 +26,10 @@ def forgeability(
     pictures: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write original and forged images side by side (PNG).")
     ] = None,
+    arrays: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write both batches and the parameters as arrays (.npz)."),
+    ] = None,
     seconds: Annotated[float, typer.Option(min=0.1, help="Time for each attack.")] = 60.0,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Examples per step (of a task).")] = None,
     task: Annotated[str | None, typer.Option(metavar="TASK", help="A trace's task, if not a built-in one.")] = None,
@@ -50,6 +54,12 @@ def forgeability(
     _say(output, found)
     if pictures is not None:
         _draw(output, pictures, found)
+    if arrays is not None and found.best is not None:
+        from trainwitness.audit.evidence import arrays as plain_arrays
+        from trainwitness.audit.evidence import write_arrays
+
+        write_arrays(arrays, plain_arrays(problem, found.best))
+        output.say(f"arrays: {arrays} (check them with docs/check_forgery.py)")
     output.result("forgeability", found.to_json())
     return 1 if found.shown else 0
 

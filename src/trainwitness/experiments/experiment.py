@@ -25,6 +25,9 @@ EXPERIMENTS: dict[str, tuple[str, str]] = {
     "forging-stages": ("paper 000, Fig. 5-10; workshop Table 1", "forging error over training, and the margins"),
     "forging-loss": ("paper 000, Fig. 4 and 11", "what the error of forging one example follows"),
     "optimisation": ("workshop Fig. 2", "forging by gradient descent on the inputs"),
+    "exact-forging": ("paper 000, Fig. 12 and 13; workshop Fig. 3", "real-valued batches with the same gradient"),
+    "lattice-forging": ("paper 000, section 5.4, conjecture", "valid batches with the same gradient"),
+    "fibre-forging": ("beyond the papers", "the same gradient where no layer has a null space"),
     "accuracy": ("paper 000, Table 5", "accuracy of the trained models and its spread"),
 }
 """Name to what it reproduces and what it is about; the module has the same name."""

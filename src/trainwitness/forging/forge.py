@@ -25,7 +25,6 @@ from trainwitness.training.stepper import Stepper
 from trainwitness.verification.distance import update_size
 from trainwitness.verification.rows import row_problems
 
-
 _UNMOVED = 1e-6
 """Real-valued inputs that moved by less than this share of their range are the honest ones."""
 

@@ -36,6 +36,7 @@ def forge(
     *,
     towards: Towards = "class",
     strength: float = 1.0,
+    last: int | None = None,
     exponents: Sequence[int] = EXPONENTS,
     margins: Sequence[float] = MARGINS,
     setting: int = 200,
@@ -45,10 +46,11 @@ def forge(
 ) -> Choice:
     """Steers every image that goes towards another one: of its class, of `any` class, or plain grey.
 
+    With `last`, only so many of the last numbers of each input move; sums over the others are then rounded alike.
     The scales are 2^exponent, in rising order. Inputs that set the outputs right (`setting` of them) go to the middle
     of the domain as far as `calm` says: they need room.
     """
-    search = _Search(problem, towards, strength)
+    search = _Search(problem, towards, strength, last)
     for margin in margins:
         plan = plan_change(
             *search.matrices,
@@ -71,27 +73,30 @@ def forge(
 class _Search:
     """The best whole numbers so far, judged by the step function."""
 
-    def __init__(self, problem: Problem, towards: Towards, strength: float) -> None:
+    def __init__(self, problem: Problem, towards: Towards, strength: float, last: int | None) -> None:
         self.problem, dataset = problem, problem.stepper.task.dataset
         domain = dataset.domain
         if not isinstance(domain, IntegerBox) or not np.issubdtype(dataset.inputs.dtype, np.integer):
             raise UsageError("this data set's inputs are not whole numbers in a box", hint="lattice forges images")
         layer = first_layer(problem.stepper, problem.before, problem.batch)
         weights = comparable_weights(layer, input_scale(dataset)[0])
-        self.places = _places(problem, weights, layer.errors)
+        self.moving = slice(0 if last is None else max(0, len(weights) - last), None)
+        self.places = _places(problem, weights[self.moving], layer.errors)
         raw, labels = dataset.fetch(problem.rows)
         self.labels = labels.numpy()[self.places]
         self.values = raw.numpy().reshape(len(raw), -1).astype(np.float64)[self.places]
-        self.matrices = self.values, weights, layer.errors[self.places]
-        self.low, self.high = (np.asarray(side, np.float64) for side in (domain.low, domain.high))
+        self.matrices = self.values[:, self.moving], weights[self.moving], layer.errors[self.places]
+        sides = (np.broadcast_to(side, self.values.shape) for side in (domain.low, domain.high))
+        self.low, self.high = (side[:, self.moving].astype(np.float64) for side in sides)
         self.rows = _rows(problem, self.places, towards)
-        self.wanted = self.values + strength * (self._goal(towards) - self.values)
+        goal = self._goal(towards)[:, self.moving]
+        self.wanted = (1 - strength) * self.matrices[0] + strength * goal
         self.best: Whole | None = None
         self.error, self.tried = float("inf"), 0
 
     def _goal(self, towards: Towards) -> Reals:
         if towards == "grey":
-            return np.broadcast_to((self.low + self.high) / 2, self.values.shape)
+            return np.broadcast_to((self.low.min() + self.high.max()) / 2, self.values.shape)
         inputs = self.problem.stepper.task.dataset.inputs[self.rows]
         return inputs.reshape(len(inputs), -1).astype(np.float64)
 
@@ -110,7 +115,9 @@ class _Search:
 
     def batch(self, values: Reals) -> Batch:
         """The batch that carries these values."""
-        return self.problem.carrying(self.places, self.rows, values, self.labels)
+        whole = self.values.copy()
+        whole[:, self.moving] = values
+        return self.problem.carrying(self.places, self.rows, whole, self.labels)
 
     def offer(self, whole: Whole) -> None:
         """Keeps the numbers if the step function finds them better."""
