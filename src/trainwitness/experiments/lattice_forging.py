@@ -40,14 +40,14 @@ def cases(quick: bool) -> Iterator[Case]:
     yield Case("goal, last third", "softmax-cifar10", settings={**calm, "last": 1024})
     yield Case("goal, all pixels", "softmax-cifar10", settings={**calm, "nudges": 300})
     yield Case("goal", "mlp-mnist", batch=300, hidden=32, settings={**calm, "setting": 250, "nudges": 0})
-    for size in (25, 50, 200, 400):
+    for size in (25, 50, 200):
         yield Case("batch size", "softmax-mnist", batch=size, settings={**calm, "nudges": 0})
-    for stage in (0, 1000, 3000):
+    for stage in (0, 1000):
         yield Case("stage", "softmax-mnist", stage=stage, settings={**calm, "nudges": 0})
     for hidden, size in ((4, 100), (8, 150), (16, 250)):
         yield Case("width", "mlp-mnist", batch=size, hidden=hidden, settings={**calm, "nudges": 0})
     for name in ("softmax-mnist", "softmax-cifar10"):
-        for scale in (6, 9, 12, 15):
+        for scale in (6, 10, 14):
             steering = {"towards": "any", "calm": 0.0, "nudges": 0, "exponents": (scale,), "margins": (3.0,)}
             yield Case(f"steering, scale 2^{scale}", name, settings=steering)
 
@@ -60,7 +60,7 @@ def run(setting: Setting) -> dict[str, Any]:
         name = task.spec.name if task.spec else case.task
         setting.advance(f"{case.about}: {name}, b = {case.batch}")
         _, trained = next(at_stages(task, setting.numerics(), [case.stage]))
-        problem = problem_at(trained, case.stage, case.batch, pool_size=3 * case.batch, seed=0, seconds=300.0)
+        problem = problem_at(trained, case.stage, case.batch, pool_size=3 * case.batch, seed=0, seconds=120.0)
         row = {"about": case.about, "task": name, "batch": case.batch, "hidden": case.hidden, "stage": case.stage}
         try:
             forgery = attack(problem, "lattice", **case.settings)
@@ -70,7 +70,7 @@ def run(setting: Setting) -> dict[str, Any]:
         rows.append(row | _measured(problem, forgery))
     notes = [
         "every forged image has whole pixels in 0..255 and its original label; the error is that of the float32 step",
-        "order: largest error of 20 other orders of the honest batch; noise: largest of all honest recomputations here",
+        "order: largest error of 20 other orders of the honest batch; noise: largest of all honest recomputations",
         "change: grey levels (rms over the image), least changed image and mean; steered: how much of the way to the "
         "chosen other images, by l2",
         "not applicable: fcn-adult (the first layer has rank 14 on 14 fields, so no change escapes it) and "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.linalg import lstsq
 from scipy.sparse.linalg import LinearOperator, lsmr
 
 from trainwitness.core.errors import UsageError
@@ -22,6 +23,7 @@ from trainwitness.training.stepper import fetch
 
 Reals = npt.NDArray[np.float64]
 _NEWTON = 8
+_HALVINGS = 6
 _WRITTEN_OUT = 2000
 """Parameters up to which the derivative is written out as a matrix."""
 _ENOUGH = 1e-12
@@ -29,21 +31,34 @@ _ENOUGH = 1e-12
 
 
 def forge(
-    problem: Problem, *, strength: float = 0.5, steps: int = 4, iterations: int = 400, whole: bool = False
+    problem: Problem,
+    *,
+    strength: float = 0.5,
+    steps: int = 4,
+    iterations: int = 400,
+    off: float = 1e-9,
+    whole: bool = False,
 ) -> Choice:
-    """Moves the examples that go `strength` of the way towards others of their classes, in `steps` pieces."""
+    """Moves the examples that go `strength` of the way towards others of their classes, in `steps` pieces.
+
+    A piece after which Newton does not come back to the surface, up to `off` of the gradient's length, is halved.
+    """
     dataset, places = problem.stepper.task.dataset, list(problem.positions)
     surface = _Surface(problem.in_float64(), places, iterations)
     rows = same_classes(problem)
     scale, origin = input_scale(dataset)
     goal = dataset.inputs[rows].reshape(len(rows), -1) * scale + origin
     start = surface.read[places].numpy().reshape(goal.shape)
-    moving = start
-    for step in range(steps):
-        if step and problem.late:
+    moving, left, piece = start, strength, strength / steps
+    for tried in range(steps + _HALVINGS):
+        if left <= 0 or (tried and problem.late):
             break
-        wanted = strength * (goal - start) / steps
-        moving = surface.back(moving + surface.along(moving, wanted), problem)
+        wanted = min(piece, left) * (goal - start)
+        there, gap = surface.back(moving + surface.along(moving, wanted), problem)
+        if gap <= off:
+            moving, left = there, left - piece
+        else:
+            piece /= 2
     raw = dataset.inputs[problem.rows].astype(np.float64)
     raw[places] = ((moving - origin) / scale).reshape(len(places), *raw.shape[1:])
     spent = surface.products * problem.batch.size
@@ -75,18 +90,20 @@ class _Surface:
         moved = self._map.forward(inputs, self._whole(wanted, base=torch.zeros_like(self.read)))
         return wanted - self._solve(inputs, moved)
 
-    def back(self, at: Reals, problem: Problem) -> Reals:
-        """Newton steps onto the surface, until float64 or the time is exhausted."""
-        size, last = float(self._aim.norm()), float("inf")
+    def back(self, at: Reals, problem: Problem) -> tuple[Reals, float]:
+        """Newton steps onto the surface, until they no longer help; also the gap left, as a share of the gradient."""
+        size, best, least = float(self._aim.norm()), at, float("inf")
         for _ in range(_NEWTON):
             inputs = self._whole(at)
             gap = self._aim - self._map(inputs)
-            distance = float(gap.norm())
-            if distance <= _ENOUGH * size or distance >= last or problem.late:
+            distance = float(gap.norm()) / size
+            if distance >= least:
                 break
-            last = distance
+            best, least = at, distance
+            if distance <= _ENOUGH or problem.late:
+                break
             at = at + self._solve(inputs, gap)
-        return at
+        return best, least
 
     def _whole(self, values: Reals, base: torch.Tensor | None = None) -> torch.Tensor:
         inputs = (self.read if base is None else base).clone()
@@ -97,7 +114,7 @@ class _Surface:
         """The smallest change that moves the gradient so: written out where that is small, else by LSMR."""
         if len(moved) <= _WRITTEN_OUT and len(moved) * self.read.numel() <= 10_000 * _WRITTEN_OUT:
             matrix = self._map.matrix(inputs).view(len(moved), len(self.read), -1)[:, self._places].flatten(1)
-            least: Reals = np.linalg.lstsq(matrix.numpy(), moved.numpy(), rcond=1e-12)[0]
+            least: Reals = lstsq(matrix.numpy(), moved.numpy(), cond=1e-12, lapack_driver="gelsy")[0]
             return least.reshape(len(self._places), -1)
         zeros, pull = torch.zeros_like(self.read), self._map.backward(inputs)
         shape = len(self._places), self.read[0].numel()

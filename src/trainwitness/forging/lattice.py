@@ -40,7 +40,7 @@ def forge(
     exponents: Sequence[int] = EXPONENTS,
     margins: Sequence[float] = MARGINS,
     setting: int = 200,
-    calm: float = 0.5,
+    calm: float = 1.0,
     block: int = 30,
     nudges: int = NUDGES,
 ) -> Choice:
