@@ -12,6 +12,7 @@ from trainwitness.cli.commit import commit, row
 from trainwitness.cli.demo import demo
 from trainwitness.cli.diff import diff
 from trainwitness.cli.forge import forge
+from trainwitness.cli.forgeability import forgeability
 from trainwitness.cli.inspect import inspect
 from trainwitness.cli.key import key
 from trainwitness.cli.output import verb
@@ -49,8 +50,8 @@ def _main(
 
 
 for function in (
-    demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, forge, play, claim, certificate, reproduce,
-    commit, row, prove_member, prove_absent, check_proof, key, timestamp, attest, check,
+    demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, forge, play, forgeability, claim, certificate,
+    reproduce, commit, row, prove_member, prove_absent, check_proof, key, timestamp, attest, check,
 ):  # fmt: skip
     app.command()(verb(function))
 
