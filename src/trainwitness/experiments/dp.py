@@ -46,7 +46,7 @@ def run(setting: Setting) -> dict[str, Any]:
         "equal lengths: the same with every gradient's length kept, which clipping asks for",
         "z of ...: seed not recorded; how many standard deviations the length of what would have to be noise is off "
         "when the honest batch, another example, or other examples are claimed",
-        "direction: the most by which one example shifts the noise, in its standard deviations: |clip(g)| / (noise C)",
+        "direction: the most by which one example can shift the noise, in standard deviations: |clip(g)| / (noise C)",
     ]
     return {"rows": rows, "notes": notes}
 
@@ -70,7 +70,7 @@ def _reordered(batch: Batch, number: int) -> Batch:
 
 
 def _exact(task: Task) -> dict[str, float | None]:
-    """l2 errors (float64) of the first step when real inputs move by 0.1 on average, without and with equal lengths."""
+    """float64 errors of the first step when real inputs move by 0.1 on average, without and with equal lengths."""
     if task.privacy is None or not isinstance(next(task.model().children()), nn.Flatten):
         return {"null space": None, "equal lengths": None}
     run = honest_run(task, SIZE, SIZE, epochs=1)

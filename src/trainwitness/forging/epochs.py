@@ -56,6 +56,12 @@ class Run:
         """Its beginning."""
         return Run(self.task, self.states[: steps + 1], self.seen[:steps])
 
+    def with_change(self, change: Reals, columns: npt.NDArray[np.int64]) -> Reals:
+        """The rows' values with some columns changed."""
+        values = self.values
+        values[:, columns] += change
+        return values
+
     def errors(self, values: Reals, numerics: Numerics) -> list[float]:
         """Every step's l2 error when the rows have these values instead, by the step function.
 
@@ -69,6 +75,14 @@ class Run:
         return [
             _distance(one(before, batch), other(before, batch))
             for before, batch in ((self._state(t, one), self.task.schedule.batch(t)) for t in range(len(self.seen)))
+        ]
+
+    def rounding(self) -> list[float]:
+        """Every honest step's l2 distance between float32 and float64: what benign noise is like here."""
+        rough, fine = Stepper(self.task), Stepper(self.task, Numerics(precision="float64"))
+        return [
+            _distance(rough(self.states[t], batch), fine(self._state(t, fine), batch))
+            for t, batch in ((t, self.task.schedule.batch(t)) for t in range(len(self.seen)))
         ]
 
     def _state(self, step: int, stepper: Stepper) -> State:
@@ -98,22 +112,23 @@ def honest_run(task: Task, rows: int, batch_size: int, epochs: int) -> Run:
 
 
 class Conditions:
-    """All conditions of a run's steps at once, as projections."""
+    """All conditions of a run's steps at once, as projections; only `columns` of the inputs change."""
 
-    def __init__(self, run: Run) -> None:
-        self._shape = run.values.shape
+    def __init__(self, run: Run, columns: npt.NDArray[np.int64]) -> None:
+        self._shape = len(run.values), len(columns)
         weights, errors = stacked(run)
+        weights = weights[columns]
         self._along, self._common = span(errors), span(weights)
         own: list[list[Reals]] = [[] for _ in range(len(run.values))]
         for step in run.seen:
-            basis = self._common.T @ span(step.weights)
+            basis = self._common.T @ span(step.weights[columns])
             for row in step.rows:
                 own[row].append(basis)
         bases = [span(np.hstack(found)) for found in own]
         self._across = np.zeros((len(bases), self._common.shape[1], max(basis.shape[1] for basis in bases)))
         for row, basis in enumerate(bases):
             self._across[row, :, : basis.shape[1]] = basis
-        twice = sum(span(step.weights).shape[1] * span(step.errors).shape[1] for step in run.seen)
+        twice = sum(span(step.weights[columns]).shape[1] * span(step.errors).shape[1] for step in run.seen)
         self.count = self._along.shape[1] * self._shape[1] + sum(basis.shape[1] for basis in bases) - twice
         """Independent conditions: those that a step's weights and errors both state are counted once."""
 
