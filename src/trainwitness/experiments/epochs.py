@@ -16,8 +16,10 @@ from trainwitness.forging.integers import Effort, Whole, plan_change, round_chan
 
 GREY_LEVELS = 20.0
 """Root mean square of the changes whose errors are compared."""
-EXPONENTS = (12, 10, 8, 6, 4)
-MARGIN = 2.0
+EXPONENTS = (8, 6, 4, 2)
+MARGIN = 1.0
+INKED = 250
+"""Whole numbers: the pixels that are not black in most images may change; black ones have nowhere to go."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,13 @@ class Case:
 
 
 REAL = (
-    Case("softmax-mnist", 400, 100, (1, 2, 4, 6, 7, 8, 9), side=14),
-    Case("softmax-mnist", 400, 50, (1, 2, 3, 4, 5), side=14),
-    Case("softmax-mnist", 300, 100, (1, 4, 8, 10, 11, 12)),
-    Case("mlp-mnist", 300, 100, (1, 2, 3), side=14),
+    Case("softmax-mnist", 400, 100, (1, 4, 6, 7, 8, 9, 12), side=14),
+    Case("softmax-mnist", 300, 100, (1, 8, 10, 12)),
+    Case("mlp-mnist", 300, 100, (1, 2, 3, 4), side=14),
     Case("mlp-mnist", 300, 100, (1, 2, 3, 4)),
 )
 WHOLE = (
-    Case("softmax-mnist", 300, 300, (1, 2, 3, 4)),
+    Case("softmax-mnist", 300, 300, (1, 2, 3)),
     Case("softmax-mnist", 200, 100, (1, 2)),
     Case("mlp-mnist", 300, 300, (1, 2)),
 )
@@ -60,13 +61,13 @@ def run(setting: Setting) -> dict[str, Any]:
             setting.advance(f"{case.task}, b = {case.size}, {epochs} epochs, whole numbers")
             rows.append(_row(case, epochs, "whole", _whole(honest.first(epochs * case.rows // case.size))))
     notes = [
-        "every row of a small data set is changed, with one content in all epochs; error: the largest of all steps, in "
-        "float64; benign: float32 against float64 in the honest steps",
+        "every row of a small data set is changed, with one content in all epochs; error: the largest of all steps, "
+        "in float64; benign: float32 against float64 in the honest steps",
         f"real: a random change in the null space of all conditions, scaled to {GREY_LEVELS:.0f} grey levels (root "
-        "mean square) and not kept to 0..255; freedom: the share of the change's dimensions that is left, counted (not "
-        "above 0: none) and found",
-        "whole: integers in 0..255 towards other images by the lattice forger, where all rows obey all steps' weights; "
-        "none: it found no change that keeps to the domain",
+        "mean square) and not kept to 0..255; freedom: the share of the change's dimensions that is left, counted "
+        "(not above 0: none) and found",
+        "whole: integers in 0..255 towards other images by the lattice forger, where all rows obey all steps' "
+        f"weights and the {INKED} pixels that are inked most often may change; none: it found nothing in the domain",
     ]
     return {"rows": rows, "notes": notes}
 
@@ -84,7 +85,7 @@ def _real(case: Case, honest: Run, epochs: int) -> dict[str, Any]:
     columns = middle(case.side)
     conditions = Conditions(short, columns)
     wanted = np.random.default_rng(0).normal(size=(case.rows, len(columns)))
-    change = conditions.remainder(wanted, iterations=1500 if len(columns) < 200 else 300)
+    change = conditions.remainder(wanted, iterations=600 if len(columns) < 200 else 300)
     left = float((change**2).sum() / (wanted**2).sum())
     found: dict[str, Any] = {
         "freedom counted": 1 - conditions.count / conditions.unknowns,
@@ -102,10 +103,11 @@ def _real(case: Case, honest: Run, epochs: int) -> dict[str, Any]:
 
 def _whole(honest: Run) -> dict[str, Any]:
     started = time.perf_counter()
-    values = honest.values
+    inked = np.sort(np.argsort(-(honest.values > 0).mean(0), kind="stable")[:INKED])
+    values = honest.values[:, inked]
     weights, errors = stacked(honest)
     goal = values[np.random.default_rng(0).permutation(len(values))]
-    plan = plan_change(values, weights, errors, goal, low=0, high=255, margin=MARGIN)
+    plan = plan_change(values, weights[inked], errors, goal, low=0, high=255, margin=MARGIN)
     best: Whole | None = None
     for exponent in EXPONENTS if plan is not None else ():
         assert plan is not None
@@ -117,7 +119,8 @@ def _whole(honest: Run) -> dict[str, Any]:
     moved = best.values - values
     return {
         "changed by": float(np.sqrt((moved**2).mean())),
-        "error": max(honest.errors(best.values, Numerics(precision="float64"))),
+        "pixels": INKED,
+        "error": max(honest.errors(honest.with_change(moved, inked), Numerics(precision="float64"))),
         **_benign(honest),
         "outcome": f"forged, {int((moved != 0).any(1).sum())} of {len(values)} images changed",
         "seconds": time.perf_counter() - started,
