@@ -6,9 +6,11 @@ import typer
 
 from trainwitness.cli.calibrate import calibrate
 from trainwitness.cli.certificate import certificate
+from trainwitness.cli.claim import claim
 from trainwitness.cli.demo import demo
 from trainwitness.cli.diff import diff
 from trainwitness.cli.forge import forge
+from trainwitness.cli.forgeability import forgeability
 from trainwitness.cli.inspect import inspect
 from trainwitness.cli.output import verb
 from trainwitness.cli.pack import pack, unpack
@@ -55,6 +57,8 @@ for function in (
     forge,
     play,
     certificate,
+    forgeability,
+    claim,
     reproduce,
 ):
     app.command()(verb(function))

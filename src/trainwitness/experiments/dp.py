@@ -82,7 +82,7 @@ def _exact(task: Task) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name, change in changes.items():
         values = run.values
-        values[run.seen[0].rows] += change / input_scale(task.dataset)
+        values[run.seen[0].rows] += change / input_scale(task.dataset)[0]
         found[name] = run.errors(values, Numerics(precision="float64"))[0]
     return found
 

@@ -99,7 +99,7 @@ def honest_run(task: Task, rows: int, batch_size: int, epochs: int) -> Run:
         dataset=replace(data, inputs=data.inputs[:rows], labels=data.labels[:rows]),
         schedule=ShuffledEpochs(rows, batch_size, task.schedule.learning_rate(0), task.seed),
     )
-    stepper, scale = Stepper(small), input_scale(data)
+    stepper, (scale, _) = Stepper(small), input_scale(data)
     states, seen = [stepper.state()], []
     for step in range(epochs * rows // batch_size):
         batch = small.schedule.batch(step)

@@ -30,6 +30,8 @@ Reals = npt.NDArray[np.float64]
 class FirstLayer:
     """A fully connected first layer at one State and batch, in float64."""
 
+    name: str
+    """What its parameters' names begin with: "", or a path with a dot."""
     inputs: Reals
     """[b, d]: what the model reads, after normalisation."""
     outputs: Reals
@@ -65,8 +67,10 @@ def first_layer(stepper: Stepper, state: State, batch: Batch) -> FirstLayer:
         parts.append(_Watched(model, tensors, inputs, labels, task.loss))
         first += len(rows)
     layer = parts[0].layer
-    weight = tensors[parts[0].name + ".weight" if parts[0].name else "weight"].numpy().T
+    name = f"{parts[0].name}." if parts[0].name else ""
+    weight = tensors[f"{name}weight"].numpy().T
     found = FirstLayer(
+        name=name,
         inputs=np.concatenate([part.inputs for part in parts]),
         outputs=np.concatenate([part.outputs for part in parts]),
         weight=np.ascontiguousarray(weight),
@@ -136,8 +140,8 @@ def _shift_is_free(
     return bool(torch.allclose(other, by_output, rtol=1e-9, atol=1e-12))
 
 
-def input_scale(dataset: Dataset) -> Reals:
-    """[d]: what one unit of each raw input adds to what the model reads (1/255 for pixels, 1/deviation in tables).
+def input_scale(dataset: Dataset) -> tuple[Reals, Reals]:
+    """[d] each: what a unit of a raw input adds to what the model reads (1/255 for pixels), and what it reads for 0.
 
     Found by trying; refused where `prepare` is not an affine function of each input by itself.
     """
@@ -154,7 +158,7 @@ def input_scale(dataset: Dataset) -> Reals:
     expected = origin + raw.flatten(1).double() * scale
     if expected.shape != read(raw).shape or not torch.allclose(expected, read(raw), rtol=1e-9, atol=1e-9):
         raise UsageError("the data set's normalisation is not affine in each input", hint="forge its raw inputs")
-    return _array(scale[0])
+    return _array(scale[0]), _array(origin[0])
 
 
 def _array(tensor: torch.Tensor) -> Reals:
