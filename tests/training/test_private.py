@@ -14,6 +14,7 @@ from tests.conftest import tiny_task
 from trainwitness import Numerics, ShuffledEpochs, Stepper, Task, TaskSpec, build_task, record, verify
 from trainwitness.core.errors import UsageError
 from trainwitness.core.seeds import derive, gaussian, random_bits
+from trainwitness.core.verdict import Threshold
 from trainwitness.forging.forge import attack
 from trainwitness.forging.problem import make_problem
 from trainwitness.tasks.task import Privacy
@@ -103,7 +104,7 @@ def test_a_private_trace_verifies_bit_for_bit_and_its_noise_is_not_free(tmp_path
     assert verdict.verdict == "ACCEPT"
     assert verdict.properties["exact"].standing == "established"
     other_noise = private_task(noise=0.6)
-    assert verify(tmp_path / "t", task=other_noise).verdict == "REJECT"
+    assert verify(tmp_path / "t", task=other_noise, threshold=Threshold(value=1e-4)).verdict == "REJECT"
 
 
 def test_noise_cancels_for_a_forger() -> None:
