@@ -45,7 +45,8 @@ def run(setting: Setting) -> dict[str, Any]:
         "equal lengths: the same with every gradient's length kept, which clipping asks for",
         "z of ...: seed not recorded; how many standard deviations the length of what would have to be noise is off "
         "when the honest batch, another example, or other examples are claimed",
-        "direction: the most by which one example can shift the noise, in standard deviations: |clip(g)| / (noise C)",
+        "direction: the most by which one example shifts the noise, in its standard deviations: "
+        "|clip(g)| / (noise C)",
     ]
     return {"rows": rows, "notes": notes}
 

@@ -21,6 +21,7 @@ from trainwitness.tasks.schedule import ShuffledEpochs
 from trainwitness.tasks.task import Task
 from trainwitness.training.first_layer import first_layer, input_scale
 from trainwitness.training.stepper import Stepper
+from trainwitness.verification.distance import update_size
 
 Reals = npt.NDArray[np.float64]
 ITERATIONS = 400
@@ -73,7 +74,7 @@ class Run:
         honest = replace(data, inputs=self.values.reshape(data.inputs.shape))
         one, other = (Stepper(replace(self.task, dataset=rows), numerics) for rows in (honest, forged))
         return [
-            _distance(one(before, batch), other(before, batch))
+            update_size(one(before, batch), other(before, batch))
             for before, batch in ((self._state(t, one), self.task.schedule.batch(t)) for t in range(len(self.seen)))
         ]
 
@@ -81,7 +82,7 @@ class Run:
         """Every honest step's l2 distance between float32 and float64: what benign noise is like here."""
         rough, fine = Stepper(self.task), Stepper(self.task, Numerics(precision="float64"))
         return [
-            _distance(rough(self.states[t], batch), fine(self._state(t, fine), batch))
+            update_size(rough(self.states[t], batch), fine(self._state(t, fine), batch))
             for t, batch in ((t, self.task.schedule.batch(t)) for t in range(len(self.seen)))
         ]
 
@@ -105,9 +106,7 @@ def honest_run(task: Task, rows: int, batch_size: int, epochs: int) -> Run:
         batch = small.schedule.batch(step)
         layer = first_layer(stepper, states[-1], batch)
         seen.append(SeenStep(np.array(batch.rows[0]), comparable_weights(layer, scale), layer.errors))
-        stepper.load(states[-1])
-        stepper.run(batch)
-        states.append(stepper.state())
+        states.append(stepper(states[-1], batch))
     return Run(small, states, seen)
 
 
@@ -178,14 +177,3 @@ def stacked(run: Run) -> tuple[Reals, Reals]:
         full[step.rows] = step.errors
         errors.append(full)
     return np.hstack([step.weights for step in run.seen]), np.hstack(errors)
-
-
-def _distance(one: State, other: State) -> float:
-    return float(
-        np.sqrt(
-            sum(
-                float((tensor.double() - other.tensors[f"param/{name}"].double()).square().sum())
-                for name, tensor in one.part("param").items()
-            )
-        )
-    )
