@@ -50,8 +50,8 @@ def _main(
 
 
 for function in (
-    demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, forge, play, forgeability, claim, certificate,
-    reproduce, commit, row, prove_member, prove_absent, check_proof, key, timestamp, attest, check,
+    demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, forge, play, forgeability, claim,
+    certificate, reproduce, commit, row, prove_member, prove_absent, check_proof, key, timestamp, attest, check,
 ):  # fmt: skip
     app.command()(verb(function))
 
