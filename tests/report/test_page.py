@@ -16,7 +16,6 @@ import pytest
 
 from tests.cli.test_cli import run
 from trainwitness.core.errors import ResultDamaged
-from trainwitness.report.blocks import Picture
 from trainwitness.report.page import page
 from trainwitness.report.pictures import picture_of, png_uri
 from trainwitness.report.plots import thinned
@@ -164,10 +163,6 @@ def test_pixels_become_a_png_of_the_same_pixels() -> None:
 @pytest.mark.parametrize("wrong", [{}, {"shape": [2, 2], "pixels": "AAAA"}, {"shape": [9], "pixels": ""}])
 def test_what_is_no_picture_is_none(wrong: dict[str, Any]) -> None:
     assert picture_of(wrong) is None
-
-
-def test_a_picture_is_plain_data() -> None:
-    assert png_uri(Picture(1, 1, 1, b"\0")).startswith("data:image/png;base64,")
 
 
 def test_thinning_keeps_every_peak() -> None:

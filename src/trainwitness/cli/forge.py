@@ -37,7 +37,8 @@ def forge(
 ) -> int:
     """Replace examples of recorded batches by others that give nearly the same step, and make every digest fit.
 
-    Attacks: swap-search, matching-pursuit, greedy, efficient-greedy, neighbour, optimise.
+    Attacks: swap-search, matching-pursuit, greedy, efficient-greedy, neighbour, optimise, null-space, error-matrix,
+    relabel, lattice, fibre.
 
     Example: trainwitness forge run.trace --step 10 --remove 123 --out forged.trace
     """
@@ -91,6 +92,8 @@ def say_forgery(output: Output, forgery: Forgery) -> None:
         f"{forgery.error:.2e} ({forgery.error / forgery.update if forgery.update else 0:.1e} of the update) in "
         f"{forgery.cost.seconds:.1f} s, {forgery.cost.candidates:,} candidates, {forgery.cost.gradients:,} gradients"
     )
+    if forgery.residual is not None:
+        output.say(f"  in float64 the two batches' steps differ by {forgery.residual:.1e}")
     for problem in forgery.problems:
         output.say(f"  a verifier refuses it: {problem}")
 
@@ -100,8 +103,8 @@ def forgery_json(forgery: Forgery) -> dict[str, Any]:
     return {
         "attack": forgery.attack, "step": forgery.step, "rows": [list(micro) for micro in forgery.batch.rows],
         "carried": sorted(forgery.batch.carried), "replaced": list(forgery.replaced), "error": forgery.error,
-        "update": forgery.update, "cost": asdict(forgery.cost), "problems": list(forgery.problems),
-        "twins": forgery.twins,
+        "update": forgery.update, "residual": forgery.residual, "cost": asdict(forgery.cost),
+        "problems": list(forgery.problems), "twins": forgery.twins,
     }  # fmt: skip
 
 

@@ -69,6 +69,12 @@ class ResultDamaged(TrainwitnessError):
     exit_code = 3
 
 
+class EvidenceDamaged(TrainwitnessError):
+    """A commitment, proof, attestation, key or timestamp cannot be read, or is not of what it was given for."""
+
+    exit_code = 3
+
+
 class StorageError(TrainwitnessError):
     """The disk refused: full, read-only, or in use by another recorder."""
 

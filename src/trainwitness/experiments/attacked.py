@@ -28,7 +28,9 @@ SECONDS = 10.0
 """Time for one attack."""
 
 
-def problem_at(run: Stepper, step: int, count: int, *, pool_size: int, seed: int) -> Problem:
+def problem_at(
+    run: Stepper, step: int, count: int, *, pool_size: int, seed: int, seconds: float = SECONDS
+) -> Problem:
     """Forging `count` examples of a batch from where the run is; the run goes on undisturbed."""
     state, task = run.state(), run.task
     batch = task.schedule.batch(step)
@@ -37,7 +39,7 @@ def problem_at(run: Stepper, step: int, count: int, *, pool_size: int, seed: int
     first = derive(seed, "position") % (batch.size - count + 1)
     return make_problem(
         adversary, state, after, batch, positions=range(first, first + count), pool_size=pool_size, seed=seed,
-        seconds=SECONDS,
+        seconds=seconds,
     )  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from trainwitness.report.picture import Pixels
+
 Tone = Literal["good", "bad", "open", "plain"]
 """How a headline is coloured: holds, does not hold, not decided, no judgement."""
 
@@ -87,22 +89,12 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """Grey or colour pixels, 0..255, row by row."""
-
-    height: int
-    width: int
-    channels: int
-    pixels: bytes
-
-
-@dataclass(frozen=True)
 class Pair:
     """What was in the batch, and what a forgery has in its place; None where the row is no picture."""
 
     caption: str
-    original: Picture | None
-    forged: Picture | None
+    original: Pixels | None
+    forged: Pixels | None
     words: tuple[str, str] = ("", "")
 
 

@@ -16,6 +16,7 @@ COMPUTE_DTYPE: dict[Precision, torch.dtype] = {
     "float16": torch.float32,
     "bfloat16": torch.float32,
     "float64": torch.float64,
+    "exact": torch.float64,
 }
 """The dtype parameters are kept in; mixed precision lowers single operations only."""
 

@@ -121,7 +121,10 @@ def calibrate(
     horizon = steps if horizon is None else horizon
     if repeats < 1 or not 1 <= steps <= horizon:
         raise UsageError(f"{repeats} repeats of {steps} steps of {horizon}", hint="sample at least one of the steps")
-    run = _Run(task, with_threads(numerics or Numerics()), repeats, only)
+    numerics = with_threads(numerics or Numerics())
+    if numerics.precision == "exact":
+        raise UsageError("exact arithmetic has no noise to calibrate", hint="verify without a threshold")
+    run = _Run(task, numerics, repeats, only)
     stages = _stages(steps, horizon)
     started = time.perf_counter()
     for first, behind in stages:
