@@ -25,6 +25,10 @@ def listing() -> str:
 
 
 def _name(name: str, value: Any) -> Iterator[str]:
+    if inspect.ismodule(value):
+        for member in sorted(value.__all__):
+            yield from _name(f"{name}.{member}", getattr(value, member))
+        return
     if not inspect.isclass(value):
         yield f"{name}{_signature(value)}"
         return

@@ -23,6 +23,7 @@ from trainwitness.cli.output import Output
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 VERBS = sorted(COMMANDS)
 
+USES_EXTRAS = ("trainwitness.report.page", "trainwitness.attestation", "trainwitness.forging.reduction")
 TABLE = """
 3 | verify absent                                          | no such trace              | packed trace
 3 | verify folder                                          | not a trace                | trace folder
@@ -81,6 +82,45 @@ TABLE = """
 3 | demo --out empty                                       | is not a demo              | --out
 3 | demo --out run.trace                                   | is not a demo              | --out
 3 | tasks --json readonly/t.json                           | Read-only file system      | may you write
+3 | forgeability folder                                    | not a trace                | trace folder
+3 | forgeability corrupt.trace --step 1                    | offset                     | get the trace again
+3 | forgeability lenet-mnist                               | no data folder             | TRAINWITNESS_DATA
+3 | forgeability softmax-digits --calibration absent       | cannot be read             | trainwitness calibrate
+2 | forgeability run.trace --step 99                       | the trace has steps        | --help
+3 | claim absent --example x.npy                           | no such trace              | packed trace
+3 | claim run.trace --example absent                       | not an example             | numpy.save
+3 | claim run.trace --example folder                       | not an example             | numpy.save
+3 | claim run.trace --example empty                        | not an example             | numpy.save
+3 | claim run.trace --example run.zip                      | not an example             | numpy.save
+3 | certificate absent                                     | no such trace              | packed trace
+3 | certificate corrupt.trace                              | offset                     | get the trace again
+3 | certificate run.trace --task x                         | the trace is of task       | check --task
+2 | certificate run.trace --pool 5                         | a pool of 5                | between the two
+2 | commit nonsense --out c                                | unknown task               | built-in tasks
+3 | commit lenet-mnist --out c                             | no data folder             | TRAINWITNESS_DATA
+3 | commit softmax-digits --out folder                     | is there already           | another place
+3 | commit softmax-digits --out readonly/c                 | Read-only file system      | another place
+3 | commit softmax-digits --out c --secret absent          | No such file               | is the name right?
+2 | row softmax-digits --index 99999 --out r               | fewer rows                 | --help
+3 | row softmax-digits --index 0 --out empty               | is there already           | another place
+3 | row softmax-digits --index 0 --out readonly/r          | Read-only file system      | another place
+3 | prove-member absent softmax-digits --index 0 --out p   | No such file               | is the name right?
+3 | prove-member folder softmax-digits --index 0 --out p   | Is a directory             | is the name right?
+3 | prove-member empty softmax-digits --index 0 --out p    | truncated                  | as trainwitness wrote it
+3 | prove-absent x nonsense --row y --secret z --out p     | No such file               | is the name right?
+3 | check-proof absent --commitment empty                  | No such file               | is the name right?
+3 | check-proof empty --commitment empty                   | truncated                  | as trainwitness wrote it
+3 | key --out empty                                        | is there already           | another place
+3 | key --out readonly/k                                   | Read-only file system      | another place
+3 | timestamp absent --tsa http://x --out t.tsr            | No such file               | is the name right?
+2 | timestamp empty --tsa ftp://x --out t.tsr              | not the address            | http
+3 | attest run.trace --model m --key absent --out a        | No such file               | is the name right?
+3 | attest run.trace --model m --key empty --out a         | others can read            | chmod 600
+3 | check absent --key absent                              | No such file               | is the name right?
+3 | check empty --key empty                                | neither a public key       | as trainwitness wrote it
+3 | verify run.trace --commitment folder                   | Is a directory             | is the name right?
+2 | verify run.trace --nonce 12                            | speak of a commitment      | --commitment
+2 | record softmax-digits --out t --nonce 12               | decide the seed together   | --commitment
 """
 
 
@@ -168,7 +208,7 @@ def arguments(verb: str) -> Iterator[str]:
     for parameter in COMMANDS[verb].params:
         if parameter.required:
             yield from ([parameter.opts[0]] if parameter.param_type_name == "option" else [])
-            yield "x"
+            yield "0" if parameter.type.name.startswith("integer") else "x"
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -198,18 +238,24 @@ def test_without_cuda(place: Path, command: str) -> None:
     assert "use --device cpu" in err
 
 
-@pytest.mark.parametrize(("module", "command", "extra"), [("plotly", "report tasks.json", "report")])
+@pytest.mark.parametrize(
+    ("module", "command", "extra"),
+    [
+        ("plotly", "report tasks.json", "report"),
+        ("cryptography", "key --out k", "attest"),
+        ("fpylll", "forge run.trace --step 1 --fraction 1 --attack lattice --out f", "lattice"),
+    ],
+)
 def test_without_an_extra(
     place: Path, monkeypatch: pytest.MonkeyPatch, module: str, command: str, extra: str
 ) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == module]:
         monkeypatch.delitem(sys.modules, name)
-    for name in [name for name in sys.modules if name.startswith("trainwitness.report.page")]:
+    for name in [name for name in sys.modules if name.startswith(USES_EXTRAS)]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
     _, err = run(*command.split(), cwd=place, code=2)
-    assert err.startswith(f"error: {module}")
-    assert "is not installed" in err
+    assert module in err.partition("not installed")[0]
     assert f"pip install 'trainwitness[{extra}]'" in err
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -62,7 +63,7 @@ def load_example(path: Path, dataset: Dataset) -> tuple[Array, int | None]:
             inputs, label = loaded, None
         else:
             inputs, label = loaded["x"], int(loaded["y"]) if "y" in loaded else None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile) as error:
         raise StorageError(
             f"{path}: not an example: {error}", hint="save the raw input with numpy.save, or x and y with numpy.savez"
         ) from error

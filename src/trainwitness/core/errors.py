@@ -73,6 +73,7 @@ class EvidenceDamaged(TrainwitnessError):
     """A commitment, proof, attestation, key or timestamp cannot be read, or is not of what it was given for."""
 
     exit_code = 3
+    usual_hint = "give the file as trainwitness wrote it, and to the option it is meant for"
 
 
 class StorageError(TrainwitnessError):

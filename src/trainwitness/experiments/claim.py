@@ -82,7 +82,7 @@ def _holds(claim: Claim, paper: float, ours: float) -> bool:
         return ours >= paper
     if claim.rule == "exactly":
         return ours == paper
-    return paper / claim.within <= ours <= paper * claim.within
+    return 1 / claim.within <= ours / paper <= claim.within
 
 
 def _span(low: float | None, high: float | None) -> str:

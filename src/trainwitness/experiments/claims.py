@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainwitness.experiments import forging_fraction, forging_stages, mixed_precision
+from trainwitness.experiments import exact_forging, forging_fraction, forging_stages, mixed_precision
 from trainwitness.experiments.claim import Claim
 from trainwitness.experiments.experiment import Row
 
@@ -31,6 +31,17 @@ def _more_than_the_update(rows: Sequence[Row]) -> str:
     return f"an error of more than 1 is more than the whole update, {update:.1e} here; it must be of another scale"
 
 
+def _not_infeasible(rows: Sequence[Row]) -> str:
+    found = [row for row in rows if row["changed"] == row["batch"]]
+    best = min(found or rows, key=lambda row: row["times_order"])
+    return (
+        f"conjectured infeasible; {best['changed']} of {best['batch']} images of {best['task']} replaced by valid ones "
+        f"in {best['seconds']:.0f} s, error {best['error']:.1e} where another order of the honest batch gives "
+        f"{best['order']:.1e}"
+    )
+
+
+SAMPLED = "the paper sampled targets; where every pair of batches is compared, relabellings collide"
 CLAIMS: tuple[Claim, ...] = (
     Claim(f"{PAPER}, Fig. 2", "LeNet repeated in float32 on one machine", "reproduction-error", 1e-8,
           {"task": "lenet-mnist"}),
@@ -83,6 +94,26 @@ CLAIMS: tuple[Claim, ...] = (
           {"task": "lenet-mnist", "inputs": "anywhere"}),
     Claim(f"{WORKSHOP}, Fig. 2", "VGGmini forged by gradient descent on the inputs", "optimisation", 1.38,
           {"task": "vggmini-cifar10"}, suspect=_more_than_the_update),
+    Claim(f"{PAPER}, Table 4", "softmax regression: pairs of valid batches with one gradient, in cells it finished",
+          "table4", 0.0, {"model": "softmax", "paper": "none found"}, "colliding pairs", "exactly", why=SAMPLED),
+    Claim(f"{PAPER}, Table 4", "the net of 10 ReLU units, the same", "table4", 0.0,
+          {"model": lambda name: name.startswith("10 ReLU"), "paper": "none found"}, "colliding pairs", "exactly",
+          why=SAMPLED),
+    *(
+        Claim(figure if figure.startswith("workshop") else f"{PAPER}, {figure}",
+              f"{name} on {task}: real-valued batches", "exact-forging", error, {"figure": figure, "attack": name, "task": task}, rule="at most",
+              why="another batch, and so another size of gradient")
+        for name, task, _, figure, error in exact_forging.CASES if error is not None
+    ),
+    Claim(f"{PAPER}, section 5.4", "valid batches for logistic regression: error over that of another order",
+          "lattice-forging", None, {"task": lambda name: name.startswith("softmax")}, "times_order",
+          suspect=_not_infeasible),
+    Claim("Thudi et al. 2022", "the error of random batches falls as b to the power of", "batch-scaling", -0.5,
+          {"attack": "random batch"}, "slope", within=1.2),
+    Claim("ours", "exact arithmetic: steps and traces equal on every setting and device", "exact-hardware", None,
+          column="equal", rule="none"),
+    Claim("ours", "exact arithmetic: accuracy minus that of float32", "exact-accuracy", None, column="difference",
+          rule="none"),
     Claim("ours", "share of honest traces that the default policy rejects", "false-rejection", None, column="rate",
           rule="none", why="made for 0.01"),
 )  # fmt: skip
