@@ -208,7 +208,7 @@ def arguments(verb: str) -> Iterator[str]:
     for parameter in COMMANDS[verb].params:
         if parameter.required:
             yield from ([parameter.opts[0]] if parameter.param_type_name == "option" else [])
-            yield "0" if parameter.type.name.startswith("integer") else "x"
+            yield "0"
 
 
 @pytest.mark.parametrize("verb", VERBS)

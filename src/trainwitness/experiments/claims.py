@@ -35,8 +35,8 @@ def _not_infeasible(rows: Sequence[Row]) -> str:
     found = [row for row in rows if row["changed"] == row["batch"]]
     best = min(found or rows, key=lambda row: row["times_order"])
     return (
-        f"conjectured infeasible; {best['changed']} of {best['batch']} images of {best['task']} replaced by valid ones "
-        f"in {best['seconds']:.0f} s, error {best['error']:.1e} where another order of the honest batch gives "
+        f"conjectured infeasible; {best['changed']} of {best['batch']} images of {best['task']} replaced by valid "
+        f"ones in {best['seconds']:.0f} s, error {best['error']:.1e} where another order of the honest batch gives "
         f"{best['order']:.1e}"
     )
 
@@ -101,7 +101,8 @@ CLAIMS: tuple[Claim, ...] = (
           why=SAMPLED),
     *(
         Claim(figure if figure.startswith("workshop") else f"{PAPER}, {figure}",
-              f"{name} on {task}: real-valued batches", "exact-forging", error, {"figure": figure, "attack": name, "task": task}, rule="at most",
+              f"{name} on {task}: real-valued batches", "exact-forging", error,
+              {"figure": figure, "attack": name, "task": task}, rule="at most",
               why="another batch, and so another size of gradient")
         for name, task, _, figure, error in exact_forging.CASES if error is not None
     ),
