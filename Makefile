@@ -3,12 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
-DEMO := build/demo.trace
+DEMO := build/demo
 
 .PHONY: demo test test-all browser docs lint types unit bench clean
 
 demo: $(VENV)/.core
 	@mkdir -p build
+	@$(BIN)/python -c 'import plotly, fpylll' 2>/dev/null || $(INSTALL) -e '.[report,lattice]' \
+	  || echo "without the extras [report] and [lattice] parts of the story are left out"
 	@$(BIN)/trainwitness demo --out $(DEMO)
 
 test: lint types unit

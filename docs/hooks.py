@@ -21,8 +21,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def _verbs() -> Iterator[str]:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     for name in sorted(commands):
-        about, _, example = (commands[name].help or "").partition("Example: ")
-        yield f"## {name}\n\n{about.strip()}\n\n```sh\n{example.strip()}\n```\n\n{_table(commands[name].params)}"
+        about, *examples = (commands[name].help or "").split("Example: ")
+        shown = "\n".join(" ".join(example.split()) for example in examples)
+        yield f"## {name}\n\n{about.strip()}\n\n```sh\n{shown}\n```\n\n{_table(commands[name].params)}"
 
 
 def _table(parameters: list[Any]) -> str:

@@ -67,22 +67,45 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run.trace"
 
 
-def test_demo_twice_in_a_row(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_demo_tells_the_whole_story_twice_in_a_row(tmp_path: Path) -> None:
     for _ in range(2):
-        out, err = run_process("demo", cwd=tmp_path)
-        assert out.count("ACCEPT") == out.count("REJECT") == 1
-        assert "The traces lie in demo.trace and demo.trace-altered" in out
+        out, err = run_process("demo", "--json", "d.json", cwd=tmp_path)
+        answers = re.findall(r"^   (ACCEPT|REJECT)$", out, flags=re.MULTILINE)
+        assert answers == ["ACCEPT", "REJECT", "REJECT", "ACCEPT"]
+        assert "established  reproduced     no error is above" in out.partition("10. ")[2]
+        assert "refuted      data_committed" in out
+        assert "Open demo/report.html in a browser." in out
         assert err == ""
-    assert Trace.open(tmp_path / "demo.trace").check().steps == 100
+    result = envelope((tmp_path / "d.json").read_text(), "demo")
+    assert len(result["steps"]) == 13
+    assert result["left_out"] == []
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert page.count("<section") == 10
+    assert "trainwitness verify run.trace" in page
+
+
+def test_the_demo_goes_on_without_the_extras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainwitness.cli import demo
+
+    short = (
+        demo.Part("Recording.", "record softmax-digits --out run.trace --steps 3"),
+        demo.Part("Not here.", "report *.json", needs="no_such_module report"),
+        demo.Part("Reading.", "inspect run.trace --json i.json", shows=("task",)),
+    )
+    monkeypatch.setattr(demo, "STORY", short)
+    out, _ = run("demo", cwd=tmp_path)
+    assert "left out: needs pip install 'trainwitness[report]'" in out
+    assert "task            softmax-digits" in out
+    monkeypatch.setattr(demo, "STORY", (demo.Part("Wrong.", "inspect absent", 1),))
+    out, _ = run("demo", cwd=tmp_path, code=70)
+    assert "this should have ended with exit code 1, not 3" in out
 
 
 def test_demo_does_not_replace_what_is_not_a_demo(recorded: Path) -> None:
     _, err = run("demo", "--out", recorded, cwd=recorded.parent, code=3)
     assert "is not a demo" in err
-    (recorded.parent / "other").mkdir()
-    (recorded.parent / "other" / "thesis.tex").touch()
-    run("demo", "--out", recorded.parent / "other", cwd=recorded.parent, code=3)
-    assert (recorded.parent / "other" / "thesis.tex").exists()
+    assert (recorded / "manifest.json").exists()
 
 
 def test_tasks(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ from tests.docs.commands import Command, File, steps_of
 from trainwitness.cli.main import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+STORIES = ROOT / "docs" / "commitments.md"
+"""Its two stories need files between the commands; tests/cli/test_stories.py runs them."""
+PAGES = [ROOT / "README.md", *sorted(set((ROOT / "docs").rglob("*.md")) - {STORIES})]
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 REAL_DATA = re.compile(r"\b(mnist|adult|cifar10|imdb)\b")
 NOT_OURS = ("pip ", "make ", "git ", "cd ", "apt-get ")
@@ -90,6 +92,8 @@ def test_the_site_builds_without_the_network(tmp_path: Path) -> None:
 
 def test_the_examples_of_help_are_in_the_documentation_and_exist() -> None:
     for verb, command in COMMANDS.items():
-        example = (command.help or "").partition("Example: ")[2].strip()
-        assert example, verb
-        check_options(" ".join(example.split()))
+        examples = (command.help or "").split("Example: ")[1:]
+        assert examples, verb
+        for example in examples:
+            assert example.startswith(f"trainwitness {verb}")
+            check_options(" ".join(example.split()))
