@@ -83,7 +83,8 @@ def errors_plot(verdict: Mapping[str, Any], calibration: Mapping[str, Any] | Non
     steps = verdict["steps"]
     x, errors = thinned([step["step"] for step in steps], [step["l2"] for step in steps])
     limit = (verdict["threshold"] or {}).get("value")
-    floor = floor_of(*errors, limit)
+    noise = list(_noise(calibration, x))
+    floor = floor_of(*errors, limit, *(low for band in noise for low in band.low))
     series = [
         Series("l2 error", x, [error or None for error in errors], "points"),
         Series(
@@ -92,7 +93,7 @@ def errors_plot(verdict: Mapping[str, Any], calibration: Mapping[str, Any] | Non
             notes=[f"step {k}: exactly 0" for k, error in zip(x, errors, strict=True) if error == 0],
         ),
         *_limits(steps, x, limit),
-        *_noise(calibration, x),
+        *noise,
     ]  # fmt: skip
     group = -(-len(steps) // max(len(x), 1))
     about = "" if group <= 1 else f"Of every {group} steps in a row the largest error is drawn. "
