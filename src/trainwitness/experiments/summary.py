@@ -24,6 +24,10 @@ WHY = {
     "shuffle": "Confirmed.",
     "accuracy": "LeNet confirmed. FCN/Adult at 0.75 is the share of the larger class: with inputs as they"
     " are the model hardly leaves it; standardised, it learns.",
+    "exact-accuracy": "Exact arithmetic trains as well as float32.",
+    "exact-hardware": "Equal everywhere means equal: one differing bit would change a leaf.",
+    "exact-attacks": "No attack gives another batch the same State, sums or leaf. docs/exact-arithmetic.md says what "
+    "remains open.",
 }
 """Differences of more than an order of magnitude, explained or marked."""
 
