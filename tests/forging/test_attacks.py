@@ -20,7 +20,7 @@ from trainwitness.forging.forger import FORGERS, find
 from trainwitness.forging.problem import Problem, Sketch, make_problem
 from trainwitness.training.per_example import PerExample
 
-FIRST_LAYER = {"null-space", "error-matrix", "relabel", "lattice"}
+FIRST_LAYER = {"null-space", "error-matrix", "relabel", "lattice", "fibre"}
 """Attacks that need a fully connected first layer or examples with equal sums: test_exact.py, test_lattice.py."""
 
 

@@ -34,7 +34,7 @@ def forge(
     """Replace examples of recorded batches by others that give nearly the same step, and make every digest fit.
 
     Attacks: swap-search, matching-pursuit, greedy, efficient-greedy, neighbour, optimise, null-space, error-matrix,
-    relabel, lattice.
+    relabel, lattice, fibre.
 
     Example: trainwitness forge run.trace --step 10 --remove 123 --out forged.trace
     """

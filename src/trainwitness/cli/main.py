@@ -10,6 +10,7 @@ from trainwitness.cli.claim import claim
 from trainwitness.cli.demo import demo
 from trainwitness.cli.diff import diff
 from trainwitness.cli.forge import forge
+from trainwitness.cli.forgeability import forgeability
 from trainwitness.cli.inspect import inspect
 from trainwitness.cli.output import verb
 from trainwitness.cli.pack import pack, unpack
@@ -57,6 +58,8 @@ for function in (
     play,
     claim,
     certificate,
+    forgeability,
+    claim,
     reproduce,
 ):
     app.command()(verb(function))

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from trainwitness.core.batch import Batch
 from trainwitness.core.numerics import Numerics
@@ -38,7 +37,8 @@ def run(setting: Setting) -> dict[str, Any]:
             setting.advance(f"{name}, noise {noise}")
             task = setting.task(name, batch_size=SIZE, clip=CLIP, noise=noise)
             _, run_so_far = next(at_stages(task, setting.numerics(), [stage]))
-            rows.append({"task": name, "clip": CLIP, "noise": noise, **_measure(run_so_far, stage, pool)})
+            named = task.spec.name if task.spec else name
+            rows.append({"task": named, "clip": CLIP, "noise": noise, **_measure(run_so_far, stage, pool)})
     notes = [
         f"b = {SIZE}, step {stage}; errors are l2 errors of the step function, replacements from {pool} rows",
         "benign: the batch in other orders. one, all: swap-search with one or all examples replaced, seed recorded",
@@ -46,7 +46,8 @@ def run(setting: Setting) -> dict[str, Any]:
         "equal lengths: the same with every gradient's length kept, which clipping asks for",
         "z of ...: seed not recorded; how many standard deviations the length of what would have to be noise is off "
         "when the honest batch, another example, or other examples are claimed",
-        "direction: the most by which one example shifts the noise, in its standard deviations: |clip(g)| / (noise C)",
+        "direction: the most by which one example shifts the noise, in its standard deviations: "
+        "|clip(g)| / (noise C)",
     ]
     return {"rows": rows, "notes": notes}
 
@@ -70,8 +71,8 @@ def _reordered(batch: Batch, number: int) -> Batch:
 
 
 def _exact(task: Task) -> dict[str, float | None]:
-    """l2 errors (float64) of the first step when real inputs move by 0.1 on average, without and with equal lengths."""
-    if task.privacy is None or not isinstance(next(task.model().children()), nn.Flatten):
+    """float64 errors of the first step when real inputs move by 0.1 on average, without and with equal lengths."""
+    if task.privacy is None or len(list(task.model().parameters())) != 2:  # not softmax regression
         return {"null space": None, "equal lengths": None}
     run = honest_run(task, SIZE, SIZE, epochs=1)
     layer = first_layer(Stepper(run.task), run.states[0], run.task.schedule.batch(0))
@@ -83,7 +84,7 @@ def _exact(task: Task) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name, change in changes.items():
         values = run.values
-        values[run.seen[0].rows] += change / input_scale(task.dataset)
+        values[run.seen[0].rows] += change / input_scale(task.dataset)[0]
         found[name] = run.errors(values, Numerics(precision="float64"))[0]
     return found
 

@@ -28,6 +28,7 @@ EXPERIMENTS: dict[str, tuple[str, str]] = {
     "table4": ("paper 000, Table 4", "every batch of a small domain: is there one with the same exact gradient?"),
     "certificate": ("Baluta et al. 2023", "pools in which no other choice has the same exact gradient sum"),
     "batch-scaling": ("Thudi et al. 2022", "how the error of forging falls with the batch size"),
+    "epochs": ("beyond the papers", "one content per index: how many epochs forging survives"),
     "dp": ("beyond the papers", "forging and verifying DP-SGD, with the noise's seed recorded or not"),
     "accuracy": ("paper 000, Table 5", "accuracy of the trained models and its spread"),
     "exact-accuracy": ("beyond the papers", "exact arithmetic trains as well as float32"),

@@ -21,6 +21,7 @@ from trainwitness.tasks.schedule import ShuffledEpochs
 from trainwitness.tasks.task import Task
 from trainwitness.training.first_layer import first_layer, input_scale
 from trainwitness.training.stepper import Stepper
+from trainwitness.verification.distance import update_size
 
 Reals = npt.NDArray[np.float64]
 ITERATIONS = 400
@@ -56,6 +57,12 @@ class Run:
         """Its beginning."""
         return Run(self.task, self.states[: steps + 1], self.seen[:steps])
 
+    def with_change(self, change: Reals, columns: npt.NDArray[np.int64]) -> Reals:
+        """The rows' values with some columns changed."""
+        values = self.values
+        values[:, columns] += change
+        return values
+
     def errors(self, values: Reals, numerics: Numerics) -> list[float]:
         """Every step's l2 error when the rows have these values instead, by the step function.
 
@@ -67,8 +74,16 @@ class Run:
         honest = replace(data, inputs=self.values.reshape(data.inputs.shape))
         one, other = (Stepper(replace(self.task, dataset=rows), numerics) for rows in (honest, forged))
         return [
-            _distance(one(before, batch), other(before, batch))
+            update_size(one(before, batch), other(before, batch))
             for before, batch in ((self._state(t, one), self.task.schedule.batch(t)) for t in range(len(self.seen)))
+        ]
+
+    def rounding(self) -> list[float]:
+        """Every honest step's l2 distance between float32 and float64: what benign noise is like here."""
+        rough, fine = Stepper(self.task), Stepper(self.task, Numerics(precision="float64"))
+        return [
+            update_size(rough(self.states[t], batch), fine(self._state(t, fine), batch))
+            for t, batch in ((t, self.task.schedule.batch(t)) for t in range(len(self.seen)))
         ]
 
     def _state(self, step: int, stepper: Stepper) -> State:
@@ -85,35 +100,34 @@ def honest_run(task: Task, rows: int, batch_size: int, epochs: int) -> Run:
         dataset=replace(data, inputs=data.inputs[:rows], labels=data.labels[:rows]),
         schedule=ShuffledEpochs(rows, batch_size, task.schedule.learning_rate(0), task.seed),
     )
-    stepper, scale = Stepper(small), input_scale(data)[0]
+    stepper, (scale, _) = Stepper(small), input_scale(data)
     states, seen = [stepper.state()], []
     for step in range(epochs * rows // batch_size):
         batch = small.schedule.batch(step)
         layer = first_layer(stepper, states[-1], batch)
         seen.append(SeenStep(np.array(batch.rows[0]), comparable_weights(layer, scale), layer.errors))
-        stepper.load(states[-1])
-        stepper.run(batch)
-        states.append(stepper.state())
+        states.append(stepper(states[-1], batch))
     return Run(small, states, seen)
 
 
 class Conditions:
-    """All conditions of a run's steps at once, as projections."""
+    """All conditions of a run's steps at once, as projections; only `columns` of the inputs change."""
 
-    def __init__(self, run: Run) -> None:
-        self._shape = run.values.shape
+    def __init__(self, run: Run, columns: npt.NDArray[np.int64]) -> None:
+        self._shape = len(run.values), len(columns)
         weights, errors = stacked(run)
+        weights = weights[columns]
         self._along, self._common = span(errors), span(weights)
         own: list[list[Reals]] = [[] for _ in range(len(run.values))]
         for step in run.seen:
-            basis = self._common.T @ span(step.weights)
+            basis = self._common.T @ span(step.weights[columns])
             for row in step.rows:
                 own[row].append(basis)
         bases = [span(np.hstack(found)) for found in own]
         self._across = np.zeros((len(bases), self._common.shape[1], max(basis.shape[1] for basis in bases)))
         for row, basis in enumerate(bases):
             self._across[row, :, : basis.shape[1]] = basis
-        twice = sum(span(step.weights).shape[1] * span(step.errors).shape[1] for step in run.seen)
+        twice = sum(span(step.weights[columns]).shape[1] * span(step.errors).shape[1] for step in run.seen)
         self.count = self._along.shape[1] * self._shape[1] + sum(basis.shape[1] for basis in bases) - twice
         """Independent conditions: those that a step's weights and errors both state are counted once."""
 
@@ -163,14 +177,3 @@ def stacked(run: Run) -> tuple[Reals, Reals]:
         full[step.rows] = step.errors
         errors.append(full)
     return np.hstack([step.weights for step in run.seen]), np.hstack(errors)
-
-
-def _distance(one: State, other: State) -> float:
-    return float(
-        np.sqrt(
-            sum(
-                float((tensor.double() - other.tensors[f"param/{name}"].double()).square().sum())
-                for name, tensor in one.part("param").items()
-            )
-        )
-    )

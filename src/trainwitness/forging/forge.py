@@ -25,6 +25,9 @@ from trainwitness.training.stepper import Stepper
 from trainwitness.verification.distance import update_size
 from trainwitness.verification.rows import row_problems
 
+_UNMOVED = 1e-6
+"""Real-valued inputs that moved by less than this share of their range are the honest ones."""
+
 
 def attack(problem: Problem, name: str = DEFAULT, **settings: Any) -> Forgery:
     """Runs one attack; the error is that of the step function, whatever the attack believes."""
@@ -69,6 +72,9 @@ def _real_error(problem: Problem, choice: Choice) -> float:
 def _problems(problem: Problem, choice: Choice) -> Iterator[str]:
     dataset = problem.stepper.task.dataset
     if choice.real is not None:
+        honest = dataset.inputs[problem.rows].astype(float)
+        if abs(choice.real - honest).max() <= _UNMOVED * max(1.0, abs(honest).max()):
+            yield "the same batch"
         what = "inputs are not whole numbers" if choice.real_labels is None else "inputs and labels are real numbers"
         yield f"outside the domain: the {what}"
         return

@@ -22,10 +22,11 @@ FORGERS: dict[str, str] = {
     "error-matrix": "real-valued inputs and labels with the same gradient, one layer (Proposition 3)",
     "relabel": "the same inputs with labels exchanged so that the gradient stays",
     "lattice": "other valid inputs with the same gradient, where the first layer has a null space",
+    "fibre": "real-valued inputs with the same gradient, by Newton steps, for any smooth network",
 }
 """Name to what the attack does; the module has the same name. The first is the default."""
 DEFAULT = next(iter(FORGERS))
-EXACT = frozenset({"null-space", "error-matrix", "relabel", "lattice"})
+EXACT = frozenset({"null-space", "error-matrix", "relabel", "lattice", "fibre"})
 """Attacks that aim at the same gradient; their forgeries have a residual in float64 too."""
 
 

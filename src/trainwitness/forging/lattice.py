@@ -7,9 +7,9 @@ by lattice reduction to whole ones inside the domain (docs/exact-forging.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,16 +18,16 @@ from trainwitness.core.batch import Batch
 from trainwitness.core.errors import UsageError
 from trainwitness.core.seeds import derive
 from trainwitness.forging.forger import Choice
-from trainwitness.forging.integers import Effort, Whole, plan_change, round_change
+from trainwitness.forging.integers import Effort, Plan, Whole, plan_change, round_change
 from trainwitness.forging.problem import Problem, same_classes
 from trainwitness.tasks.domain import IntegerBox
 from trainwitness.training.first_layer import FirstLayer, first_layer, input_scale
 
 Towards = Literal["class", "any", "grey"]
 Reals = npt.NDArray[np.float64]
-EXPONENTS = (16, 15, 14, 13, 12, 11, 10, 9, 8)
+EXPONENTS = tuple(range(5, 19))
 MARGINS = (8.0, 4.0)
-NUDGES = 400
+NUDGES = 100
 """Small moves tried at the end; those that lower the step function's error are kept."""
 
 
@@ -45,19 +45,27 @@ def forge(
 ) -> Choice:
     """Steers every image that goes towards another one: of its class, of `any` class, or plain grey.
 
-    Scales 2^exponent are tried from the finest; the first that stays inside the domain is taken.
+    The scales are 2^exponent, in rising order. Inputs that set the outputs right (`setting` of them) go to the middle
+    of the domain as far as `calm` says: they need room.
     """
     search = _Search(problem, towards, strength)
-    for whole in search.attempts(exponents, margins, block, setting=setting, calm=calm):
-        search.offer(whole)
-        if not whole.outside or problem.late:
+    for margin in margins:
+        plan = plan_change(
+            *search.matrices,
+            search.wanted,
+            low=search.low,
+            high=search.high,
+            margin=margin,
+            setting=setting,
+            calm=calm,
+        )
+        if plan is not None and search.climb(plan, exponents, block):
             break
     if search.best is None:
         raise UsageError("no input can move inside both null spaces and the domain", hint="forge a larger batch")
     search.nudge(nudges)
-    return Choice(
-        search.batch(search.best.values), gradients=search.tried * problem.batch.size, candidates=search.tried
-    )
+    batch = search.batch(search.best.values)
+    return Choice(batch, gradients=search.tried * problem.batch.size, candidates=search.tried)
 
 
 class _Search:
@@ -87,26 +95,29 @@ class _Search:
         inputs = self.problem.stepper.task.dataset.inputs[self.rows]
         return inputs.reshape(len(inputs), -1).astype(np.float64)
 
-    def attempts(
-        self, exponents: Sequence[int], margins: Sequence[float], block: int, **settings: Any
-    ) -> Iterator[Whole]:
-        """Whole numbers by falling scale, then with less margin."""
-        for margin in margins:
-            plan = plan_change(*self.matrices, self.wanted, low=self.low, high=self.high, margin=margin, **settings)
-            if plan is not None:
-                yield from (round_change(plan, Effort(2.0**exponent, block)) for exponent in exponents)
+    def climb(self, plan: Plan, exponents: Sequence[int], block: int) -> bool:
+        """Halves the range of scales until the finest that stays inside the domain is known; whether any does."""
+        low, high, sound = 0, len(exponents) - 1, False
+        while low <= high and not (self.tried and self.problem.late):
+            middle = (low + high) // 2
+            whole = round_change(plan, Effort(2.0 ** exponents[middle], block))
+            self.offer(whole)
+            if whole.outside:
+                high = middle - 1
+            else:
+                low, sound = middle + 1, True
+        return sound
 
     def batch(self, values: Reals) -> Batch:
         """The batch that carries these values."""
         return self.problem.carrying(self.places, self.rows, values, self.labels)
 
-    def offer(self, whole: Whole) -> Whole:
+    def offer(self, whole: Whole) -> None:
         """Keeps the numbers if the step function finds them better."""
         error = self.problem.error(self.batch(whole.values))
         self.tried += 1
         if error < self.error:
             self.best, self.error = whole, error
-        return whole
 
     def nudge(self, count: int) -> None:
         """Rounding of the step itself is chance: among neighbours in the lattice some come nearer."""

@@ -1,0 +1,1 @@
+"""Results to pictures: the only place that draws."""
