@@ -52,7 +52,7 @@ class Convolution(torch.autograd.Function):
         kernel = rounded(weight, WEIGHT_BITS, top(weight, witness))
         ctx.save_for_backward(near, kernel)
         columns = _columns(near, shape)
-        out = torch.cat([product(a, b) for a, b in zip(_grouped(kernel, shape), columns, strict=True)])
+        out = _together([product(a, b) for a, b in zip(_grouped(kernel, shape), columns, strict=True)])
         out = out.view(len(kernel), near.shape[1], *places)
         if bias is not None:
             out.add_(bias.view(-1, 1, 1, 1))
@@ -89,13 +89,18 @@ def _grouped(kernel: torch.Tensor, shape: Shape) -> tuple[torch.Tensor, ...]:
     return kernel.flatten(1).chunk(shape.groups)
 
 
+def _together(groups: list[torch.Tensor]) -> torch.Tensor:
+    """One below the other; a single one as it is, without a copy."""
+    return groups[0] if len(groups) == 1 else torch.cat(groups)
+
+
 def _by_input(
     error: torch.Tensor, kernel: torch.Tensor, size: torch.Size, shape: Shape, witness: Witness
 ) -> torch.Tensor:
     """Each example's errors on a grid of their own, through the kernel, added up where windows overlap, in order."""
     near = rounded(error, room(len(kernel) // shape.groups, WEIGHT_BITS), top(error, witness, (0, 2, 3)))
     groups = near.reshape(len(kernel), -1).chunk(shape.groups)
-    columns = torch.cat([a.T @ b for a, b in zip(_grouped(kernel, shape), groups, strict=True)])
+    columns = _together([a.T @ b for a, b in zip(_grouped(kernel, shape), groups, strict=True)])
     return shape.windows.gather(columns.view(size[0], *shape.windows.size, *near.shape[1:]), size)
 
 
