@@ -51,15 +51,15 @@ QUICK_WHOLE = (Case("softmax-mnist", 60, 60, (1,)),)
 def run(setting: Setting) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for case in QUICK_REAL if setting.quick else REAL:
-        honest = honest_run(setting.task(case.task), case.rows, case.size, max(case.epochs))
+        named, honest = _honest(setting, case)
         for epochs in case.epochs:
             setting.advance(f"{case.task}, b = {case.size}, {epochs} epochs, real numbers")
-            rows.append(_row(case, epochs, "real", _real(case, honest, epochs)))
+            rows.append(_row(case, named, epochs, "real", _real(case, honest, epochs)))
     for case in QUICK_WHOLE if setting.quick else WHOLE:
-        honest = honest_run(setting.task(case.task), case.rows, case.size, max(case.epochs))
+        named, honest = _honest(setting, case)
         for epochs in case.epochs:
             setting.advance(f"{case.task}, b = {case.size}, {epochs} epochs, whole numbers")
-            rows.append(_row(case, epochs, "whole", _whole(honest.first(epochs * case.rows // case.size))))
+            rows.append(_row(case, named, epochs, "whole", _whole(honest.first(epochs * case.rows // case.size))))
     notes = [
         "every row of a small data set is changed, with one content in all epochs; error: the largest of all steps, "
         "in float64; benign: float32 against float64 in the honest steps",
@@ -72,9 +72,14 @@ def run(setting: Setting) -> dict[str, Any]:
     return {"rows": rows, "notes": notes}
 
 
-def _row(case: Case, epochs: int, numbers: str, found: dict[str, Any]) -> dict[str, Any]:
+def _honest(setting: Setting, case: Case) -> tuple[str, Run]:
+    task = setting.task(case.task)
+    return task.spec.name if task.spec else case.task, honest_run(task, case.rows, case.size, max(case.epochs))
+
+
+def _row(case: Case, named: str, epochs: int, numbers: str, found: dict[str, Any]) -> dict[str, Any]:
     return {
-        "task": case.task, "numbers": numbers, "rows": case.rows, "b": case.size, "pixels": case.side**2,
+        "task": named, "numbers": numbers, "rows": case.rows, "b": case.size, "pixels": case.side**2,
         "epochs": epochs, "freedom counted": None, "freedom found": None, "changed by": None, **found,
     }  # fmt: skip
 
