@@ -22,6 +22,11 @@ WHY = {
     "workshop paper's 4.4e-4 for VGGmini is a thousand times ours: unexplained; a jump at a "
     "near tie later in training could be that large.",
     "shuffle": "Confirmed.",
+    "exact-forging": "Confirmed: rounding is all that is left.",
+    "lattice-forging": "Against the conjecture of paper 000, section 5.4, at floating-point tolerance: valid batches "
+    "with the same gradient up to rounding are found where the first layer is narrow. See docs/exact-forging.md.",
+    "fibre-forging": "Smooth small networks have such batches in real numbers; see the rounded column for what is left "
+    "of them as pixels. For LeNet the method does not arrive.",
     "accuracy": "LeNet confirmed. FCN/Adult at 0.75 is the share of the larger class: with inputs as they"
     " are the model hardly leaves it; standardised, it learns.",
 }
