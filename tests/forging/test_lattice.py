@@ -16,6 +16,7 @@ from tests.forging.test_attacks import problem_of
 from trainwitness import TaskSpec, build_task
 from trainwitness.core.errors import UsageError
 from trainwitness.forging.forge import attack
+from trainwitness.forging.integers import Effort, plan_change, round_change
 from trainwitness.forging.problem import Problem
 from trainwitness.forging.reduction import nearest_in_product, short_basis
 from trainwitness.forging.relax import change_where_possible, nearest_change, null_projection
@@ -153,3 +154,14 @@ def test_what_it_cannot_do_is_said(digits: Problem, tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "fpylll", None)
     with pytest.raises(UsageError, match="fpylll"):
         attack(digits, "lattice")
+
+
+def test_a_layer_that_no_error_reaches_only_keeps_its_outputs() -> None:
+    rng = np.random.default_rng(4)
+    values, weights = rng.integers(60, 190, (12, 50)).astype(float), rng.normal(size=(50, 2))
+    plan = plan_change(values, weights, np.zeros((12, 2)), 255 - values, low=0, high=255, setting=30)
+    assert plan is not None
+    whole = round_change(plan, Effort(2.0**10, block=0))
+    assert whole.outside == 0
+    assert np.abs((whole.values - values) @ weights).max() < 0.05
+    assert np.abs(whole.values - values).mean() > 5
