@@ -33,8 +33,8 @@ WHY = {
     " are the model hardly leaves it; standardised, it learns.",
     "exact-accuracy": "Exact arithmetic trains as well as float32.",
     "exact-hardware": "Equal everywhere means equal: one differing bit would change a leaf.",
-    "exact-attacks": "Swaps, searches and lattices give no other batch the same State, sums or leaf. One change does: "
-    "a corner pixel of an image that no active unit of LeNet sees, in which float64 finds no error either.",
+    "exact-attacks": "Swaps, searches and lattices give no other batch the same State, sums or leaf. One change "
+    "does: a corner pixel of an image that no active unit of LeNet sees, in which float64 finds no error either.",
 }
 """Differences of more than an order of magnitude, explained or marked."""
 
