@@ -42,6 +42,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.trace_size
 	$(BIN)/python -m benchmarks.verification
 	$(BIN)/python -m benchmarks.commitment
+	$(BIN)/python -m benchmarks.exact
 
 clean:
 	rm -rf $(VENV) build site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -34,7 +34,8 @@ def main(path):
     data = np.load(path, allow_pickle=False)
     original, forged = data["original"], data["forged"]
     labels, forged_labels = data["labels"].astype(int), data["forged_labels"].astype(int)
-    names = sorted({key.rpartition(".")[0] for key in data if key.startswith("param/")})
+    names = {key.rpartition(".")[0] for key in data if key.startswith("param/")}
+    names = sorted(names, key=lambda name: int(name.removeprefix("param/")))
     layers = [(data[f"{name}.weight"], data[f"{name}.bias"]) for name in names]
     rate = float(data["learning_rate"])
     b = len(original)

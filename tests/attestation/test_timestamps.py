@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +16,7 @@ from tests.attestation.authority import Authority
 from tests.attestation.conftest import Owner
 from tests.commitments.test_commitment import NONCE
 from trainwitness import verify
+from trainwitness.attestation.der import with_sorted_certificates
 from trainwitness.attestation.timestamps import TimestampRefused, check_timestamp, fetch_timestamp, load_roots
 from trainwitness.audit.evidence import with_timestamp
 from trainwitness.commitments.commitment import Committed
@@ -37,6 +40,20 @@ def test_openssl_checks_what_we_fetch_and_we_check_what_it_fetches(authority: Au
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "Verification: OK" in done.stdout, done.stderr
     assert check_timestamp(authority.stamp(tmp_path / "m"), MESSAGE, load_roots(authority.root), "t")
+
+
+def test_certificates_are_put_in_order_and_nothing_else_is_touched(authority: Authority, token_bytes: bytes) -> None:
+    both = [x509.load_pem_x509_certificate((authority.folder / name).read_bytes()) for name in ("ca.pem", "tsa.pem")]
+    encoded = sorted(one.public_bytes(serialization.Encoding.DER) for one in both)
+    for order in (encoded, encoded[::-1]):
+        begin = min(token_bytes.index(one) for one in encoded)
+        joined = b"".join(order)
+        sent = token_bytes[:begin] + joined + token_bytes[begin + len(joined) :]
+        sorted_ones = with_sorted_certificates(sent)
+        assert sorted_ones == token_bytes[:begin] + b"".join(encoded) + token_bytes[begin + len(joined) :]
+        assert check_timestamp(sent, MESSAGE, load_roots(authority.root), "t")
+    for nonsense in (b"", b"\x30", b"\x30\x80\x00", b"\x30\x03\x30\x01\x00", bytes(50)):
+        assert with_sorted_certificates(nonsense) == nonsense
 
 
 def test_an_authority_that_is_not_trusted_is_refused(authority: Authority, tmp_path: Path) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import stat
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.attestation.authority import Authority
 from tests.attestation.conftest import Owner, authority, owner
+from tests.attestation.test_keys import certificate
 from tests.cli.test_cli import envelope, run
 from tests.commitments.test_commitment import NONCE
+from trainwitness.attestation.keys import load_private
 
 __all__ = ["authority", "owner"]
 
@@ -68,6 +71,28 @@ def test_the_three_grades_on_the_command_line(owner: Owner, authority: Authority
     wrong = ["--timestamp", "w", "--tsa-certificate", authority.root]
     out, _ = run("verify", owner.trace, *given, *wrong, cwd=tmp_path, code=1)
     assert "the timestamp does not hold" in out
+
+
+def test_expired_certificates_and_timestamps_of_attestations(
+    owner: Owner, authority: Authority, tmp_path: Path
+) -> None:
+    private, now = load_private(owner.keys["ecdsa"]), datetime.now(UTC)
+    for name, days in (("past", -1), ("valid", 1)):
+        pem = certificate(private, now - timedelta(days=9), now + timedelta(days=days))
+        (tmp_path / f"{name}.pem").write_bytes(pem)
+    run("attest", owner.trace, "--model", owner.model, "--key", owner.keys["ecdsa"], "--out", "c", cwd=tmp_path)
+    run("timestamp", "c", "--tsa", authority.url, "--out", "t", cwd=tmp_path)
+    stamped = ["--timestamp", "t", "--tsa-certificate", authority.root]
+    out, _ = run("check", "c", "--key", "past.pem", cwd=tmp_path, code=1)
+    assert "REFUSED\n  the key expired on" in out
+    out, _ = run("check", "c", "--key", "past.pem", *stamped, cwd=tmp_path, code=1)
+    assert "the key expired on" in out
+    out, _ = run("check", "c", "--key", "valid.pem", *stamped, cwd=tmp_path)
+    assert "signed on or before" in out
+    run("timestamp", "t", "--tsa", authority.url, "--out", "other", cwd=tmp_path)
+    wrong = ["--timestamp", "other", "--tsa-certificate", authority.root]
+    _, err = run("check", "c", "--key", "valid.pem", *wrong, cwd=tmp_path, code=3)
+    assert "the timestamp does not hold" in err
 
 
 def test_a_sample_on_the_command_line(owner: Owner, tmp_path: Path) -> None:

@@ -62,6 +62,16 @@ def test_null_space_in_float64_is_below_1e_12() -> None:
     assert forgery.error < 1e-12
 
 
+def test_labels_stay_where_the_pool_has_run_out_of_a_class() -> None:
+    task = build_task(TaskSpec(name="softmax-digits", options={"batch_size": 40}))
+    problem = problem_of(task, positions=range(40), pool_size=40)
+    labels = task.dataset.labels
+    assert sorted(labels[list(problem.pool)]) != sorted(labels[problem.rows])
+    forgery = attack(problem, "null-space")
+    assert forgery.residual is not None
+    assert forgery.residual < 1e-12
+
+
 def test_conditions_are_ranks_and_not_the_papers_inequality() -> None:
     """b = 25 and d_1 = 20 with 784 inputs: 784 * 25 > 20 * 809 holds, at b = 20 and rank 19 it does not."""
     task = build_task(TaskSpec(name="softmax-digits", options={"batch_size": 10}))

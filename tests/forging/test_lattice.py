@@ -16,6 +16,7 @@ from tests.forging.test_attacks import problem_of
 from trainwitness import TaskSpec, build_task
 from trainwitness.core.errors import UsageError
 from trainwitness.forging.forge import attack
+from trainwitness.forging.integers import Effort, plan_change, round_change
 from trainwitness.forging.problem import Problem
 from trainwitness.forging.reduction import nearest_in_product, short_basis
 from trainwitness.forging.relax import change_where_possible, nearest_change, null_projection
@@ -153,3 +154,35 @@ def test_what_it_cannot_do_is_said(digits: Problem, tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "fpylll", None)
     with pytest.raises(UsageError, match="fpylll"):
         attack(digits, "lattice")
+
+
+def test_a_layer_that_no_error_reaches_only_keeps_its_outputs() -> None:
+    rng = np.random.default_rng(4)
+    values, weights = rng.integers(60, 190, (12, 50)).astype(float), rng.normal(size=(50, 2))
+    plan = plan_change(values, weights, np.zeros((12, 2)), 255 - values, low=0, high=255, setting=30)
+    assert plan is not None
+    whole = round_change(plan, Effort(2.0**10, block=0))
+    assert whole.outside == 0
+    assert np.abs((whole.values - values) @ weights).max() < 0.05
+    assert np.abs(whole.values - values).mean() > 5
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("name", ["softmax-mnist", "softmax-cifar10"])
+def test_real_images_are_forged_to_rounding_error(name: str, data_folder: Path) -> None:
+    problem = problem_of(build_task(name, data=data_folder), step=20, positions=range(100), pool_size=500)
+    forgery = attack(problem, "lattice", nudges=0, exponents=(12,))
+    assert forgery.problems == ()
+    assert len(forgery.batch.carried) == 100
+    assert forgery.error < 1e-7
+    assert forgery.residual is not None
+    assert forgery.residual < 5e-8
+    assert attack(problem, "swap-search").error > 1e4 * forgery.error
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(("name", "message"), [("fcn-adult", "rank 14 on 14 inputs"), ("transformer-imdb", "tokens")])
+def test_tables_and_text_are_refused_with_the_reason(name: str, message: str, data_folder: Path) -> None:
+    task = build_task(TaskSpec(name=name, options={"batch_size": 40}), data=data_folder)
+    with pytest.raises(UsageError, match=message):
+        attack(problem_of(task, step=1, positions=range(40), pool_size=100), "lattice")

@@ -30,11 +30,11 @@ def run(setting: Setting) -> dict[str, Any]:
     runs, stage, pool = (3, 20, 400) if setting.quick else (5, 300, 2000)
     sizes = (10, 20, 50, 100) if setting.quick else SIZES
     for name in names:
-        _, reference = next(at_stages(setting.task(name), setting.numerics(), [stage]))
+        task = setting.task(name)
+        _, reference = next(at_stages(task, setting.numerics(), [stage]))
         errors: dict[str, list[list[float]]] = {attack_name: [] for attack_name in ATTACKS}
         for size in sizes:
-            task = setting.task(name, batch_size=size)
-            trained = Stepper(task, setting.numerics())
+            trained = Stepper(setting.task(name, batch_size=size), setting.numerics())
             trained.load(reference.state())
             problems = [problem_at(trained, step, size, pool_size=pool, seed=step) for step in range(runs)]
             for attack_name, settings in ATTACKS.items():
@@ -44,7 +44,11 @@ def run(setting: Setting) -> dict[str, Any]:
             slope, low, high = slope_with_interval(sizes, np.array(found))
             means = [float(np.exp(np.log(one).mean())) for one in found]
             rows.append(
-                {"task": name, "attack": attack_name, f"error at b = {sizes[0]}": means[0]}
+                {
+                    "task": task.spec.name if task.spec else name,
+                    "attack": attack_name,
+                    f"error at b = {sizes[0]}": means[0],
+                }
                 | {f"error at b = {sizes[-1]}": means[-1], "slope": slope, "95% from": low, "to": high}
                 | {"against b^-1/2": _against(low, high)}
             )

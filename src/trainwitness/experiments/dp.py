@@ -37,7 +37,8 @@ def run(setting: Setting) -> dict[str, Any]:
             setting.advance(f"{name}, noise {noise}")
             task = setting.task(name, batch_size=SIZE, clip=CLIP, noise=noise)
             _, run_so_far = next(at_stages(task, setting.numerics(), [stage]))
-            rows.append({"task": name, "clip": CLIP, "noise": noise, **_measure(run_so_far, stage, pool)})
+            named = task.spec.name if task.spec else name
+            rows.append({"task": named, "clip": CLIP, "noise": noise, **_measure(run_so_far, stage, pool)})
     notes = [
         f"b = {SIZE}, step {stage}; errors are l2 errors of the step function, replacements from {pool} rows",
         "benign: the batch in other orders. one, all: swap-search with one or all examples replaced, seed recorded",

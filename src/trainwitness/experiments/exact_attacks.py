@@ -110,7 +110,7 @@ def _attacked(problem: Problem, name: str, settings: dict[str, Any]) -> Outcome 
 def _certificate(problem: Problem, size: int) -> str:
     """Whether any two multisets of the batch's rows and some others can have the same sums on the same grids."""
     rows = [*problem.rows, *problem.pool][:size]
-    bits = last_bits(problem.stepper, problem.before, rows, columns=4 * size, seed=problem.seed)
+    bits = last_bits(problem.stepper, problem.before, rows, columns=20 * size, seed=problem.seed)
     rank = binary_rank(pack(bits))
     return f"rank {rank} of {len(rows)} rows" + (
         ", so no other multiset of them has the sums" if rank == size else ""

@@ -58,7 +58,7 @@ def _cropped(task: Task, activation: Callable[[], nn.Module]) -> Task:
 def _problem(task: Task, setting: Setting) -> Problem:
     stage = 5 if setting.quick else 100
     _, trained = next(at_stages(task, setting.numerics(), [stage]))
-    return problem_at(trained, stage, 100, pool_size=500, seed=0, seconds=90.0)
+    return problem_at(trained, stage, 100, pool_size=500, seed=0, seconds=240.0)
 
 
 def _row(name: str, problem: Problem, settings: dict[str, Any]) -> dict[str, Any]:

@@ -25,8 +25,17 @@ WHY = {
     "shuffle": "Confirmed.",
     "table4": "The paper found nothing because it sampled targets: where every pair of batches is compared, "
     "collisions exist from b = 4 on (softmax regression with bias), all of them relabellings.",
+    "exact-forging": "Confirmed: rounding is all that is left.",
+    "lattice-forging": "Against the conjecture of paper 000, section 5.4, at floating-point tolerance: valid batches "
+    "with the same gradient up to rounding are found where the first layer is narrow. See docs/exact-forging.md.",
+    "fibre-forging": "Smooth small networks have such batches in real numbers; the rounded column says what is left "
+    "of them as pixels. For LeNet the method does not arrive.",
     "accuracy": "LeNet confirmed. FCN/Adult at 0.75 is the share of the larger class: with inputs as they"
     " are the model hardly leaves it; standardised, it learns.",
+    "exact-accuracy": "Exact arithmetic trains as well as float32.",
+    "exact-hardware": "Equal everywhere means equal: one differing bit would change a leaf.",
+    "exact-attacks": "Swaps, searches and lattices give no other batch the same State, sums or leaf. One change "
+    "does: a corner pixel of an image that no active unit of LeNet sees, in which float64 finds no error either.",
 }
 """Differences of more than an order of magnitude, explained or marked."""
 

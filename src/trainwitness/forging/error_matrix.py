@@ -37,7 +37,7 @@ def forge(problem: Problem) -> Choice:
     labels[places] = answers[places] - drawn
     raw = ((inputs - origin) / scale).reshape(len(inputs), *dataset.inputs.shape[1:])
     batch = problem.batch_with(rows)
-    return Choice(batch, gradients=problem.batch.size, candidates=1, real=raw, real_labels=labels)
+    return Choice(batch, gradients=problem.batch.size, candidates=1, real=raw, labels=labels)
 
 
 def error_matrix(errors: Reals, seed: int, *, biased: bool) -> Reals:

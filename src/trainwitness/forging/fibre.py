@@ -63,7 +63,10 @@ def forge(
     raw[places] = ((moving - origin) / scale).reshape(len(places), *raw.shape[1:])
     spent = surface.products * problem.batch.size
     if not whole:
-        return Choice(problem.batch_with(rows), gradients=spent, candidates=surface.products, real=raw)
+        forged = problem.batch_with(rows)
+        return Choice(
+            forged, gradients=spent, candidates=surface.products, real=raw, labels=dataset.labels[problem.rows]
+        )
     domain = dataset.domain
     if not isinstance(domain, IntegerBox):
         raise UsageError("this data set's inputs are not whole numbers in a box", hint="leave out whole")

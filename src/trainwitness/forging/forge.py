@@ -59,7 +59,8 @@ def _real_error(problem: Problem, choice: Choice) -> float:
     task, dtype = problem.stepper.task, torch.empty(0, dtype=problem.stepper.dtype).numpy().dtype
     assert choice.real is not None
     rows = [row for micro in choice.batch.rows for row in micro]
-    labels = task.dataset.labels[rows] if choice.real_labels is None else choice.real_labels.astype(dtype)
+    labels = task.dataset.labels[rows] if choice.labels is None else choice.labels
+    labels = labels.astype(dtype) if labels.ndim > task.dataset.labels.ndim else labels
     data = replace(task.dataset, inputs=choice.real.astype(dtype), labels=labels)
     stepper = Stepper(replace(task, dataset=data), problem.stepper.numerics)
     first, micros = 0, []
@@ -75,7 +76,8 @@ def _problems(problem: Problem, choice: Choice) -> Iterator[str]:
         honest = dataset.inputs[problem.rows].astype(float)
         if abs(choice.real - honest).max() <= _UNMOVED * max(1.0, abs(honest).max()):
             yield "the same batch"
-        what = "inputs are not whole numbers" if choice.real_labels is None else "inputs and labels are real numbers"
+        made_up = choice.labels is not None and choice.labels.ndim > dataset.labels.ndim
+        what = "inputs and labels are real numbers" if made_up else "inputs are not whole numbers"
         yield f"outside the domain: the {what}"
         return
     if sorted(contents(choice.batch, dataset)) == sorted(contents(problem.batch, dataset)):

@@ -41,8 +41,8 @@ class Choice:
     candidates: int
     real: Array | None = None
     """Inputs of the whole batch that are no rows of the data set, if the attack left the domain."""
-    real_labels: Array | None = None
-    """Labels of the whole batch as real vectors, if the attack made those up too."""
+    labels: Array | None = None
+    """With `real`: labels of the whole batch, where they are not those of its rows; real vectors if made up."""
 
 
 class Forger(Protocol):

@@ -124,7 +124,7 @@ def _roomy(values: Reals, weights: Reals, errors: Reals, low: Reals, high: Reals
 def round_change(plan: Plan, effort: Effort | None = None) -> Whole:
     """Rounds a plan to whole numbers; the best of a few tries, by how many numbers had to be clipped."""
     effort = effort or Effort()
-    unit = float(np.sqrt((plan.errors**2).mean()))
+    unit = float(np.sqrt((plan.errors**2).mean())) if plan.errors.size else 1.0
     right = short_basis(plan.errors / unit, effort.scale, block=effort.block)
     left = short_basis(plan.weights[plan.setting] / unit, effort.scale, block=effort.block)
     project = null_projection(plan.weights, plan.errors)

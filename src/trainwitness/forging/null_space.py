@@ -33,4 +33,5 @@ def forge(problem: Problem, *, strength: float = 1.0) -> Choice:
     goal = dataset.inputs[rows].reshape(len(rows), -1).astype(np.float64)
     wanted = strength * (goal - raw[places].reshape(len(places), -1))
     raw[places] += null_projection(weights, errors)(wanted).reshape(len(places), *raw.shape[1:])
-    return Choice(problem.batch_with(rows), gradients=problem.batch.size, candidates=1, real=raw)
+    labels = dataset.labels[problem.rows]
+    return Choice(problem.batch_with(rows), gradients=problem.batch.size, candidates=1, real=raw, labels=labels)

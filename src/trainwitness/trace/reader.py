@@ -291,6 +291,7 @@ def _decode(chunk: ChunkReader, last_state: str | None) -> Iterator[Segment]:
 
 
 def check_state(buffer: Buffer, stated: str, where: str) -> None:
+    """Refuses a State that is not the one whose digest is stated."""
     if buffer.state().digest().hex() != stated:
         raise TraceDamaged(f"{where}: the State does not have the digest the record states")
 

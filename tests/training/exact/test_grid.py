@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainwitness.core.errors import UsageError
-from trainwitness.training.exact.grid import joined, room, rounded, top, write_limbs
+from trainwitness.training.exact.grid import activation_bits, joined, room, rounded, top, write_limbs
 from trainwitness.training.exact.sums import batch_sum, inner_sum, product
 from trainwitness.training.exact.witness import ExactOverflow, Witness
 
@@ -99,3 +99,12 @@ def test_a_range_that_is_exceeded_raises(value: float) -> None:
     top(torch.tensor([1.0, value], dtype=torch.float64), witness)
     with pytest.raises(ExactOverflow, match="too large"):
         witness.check()
+
+
+@pytest.mark.parametrize(
+    ("terms", "lines", "bits"), [(14, 1000, 24), (400, 100, 22), (25, 78_400, 18), (8192, 100, 18), (50_000, 10, 18)]
+)
+def test_activations_get_the_bits_that_both_sums_leave(terms: int, lines: int, bits: int) -> None:
+    assert activation_bits(terms, lines) == bits
+    assert bits + 22 + (min(terms, 8192) - 1).bit_length() <= 53
+    assert room(lines, bits) >= 18

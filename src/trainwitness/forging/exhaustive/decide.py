@@ -35,7 +35,7 @@ def decide(gradients: RationalGradients, one: Sequence[int], other: Sequence[int
     rational, weights = _parts(gradients, one, other)
     if not weights:
         gap = max(abs(int(entry)) for entry in rational) / (gradients.classes * gradients.scale)
-        return Decision("different" if gap else "equal", gap)
+        return Decision("different" if rational.any() else "equal", gap)
     for bits in PRECISIONS:
         gap = _certain_gap(gradients, rational, weights, bits)
         if gap:

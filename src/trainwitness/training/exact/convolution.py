@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 
 from trainwitness.training.exact.grid import (
-    ACTIVATION_BITS,
     WEIGHT_BITS,
+    activation_bits,
     joined,
     limb_count,
     room,
@@ -45,13 +45,15 @@ class Convolution(torch.autograd.Function):
         witness: Witness,
     ) -> torch.Tensor:
         ctx.witness, ctx.call, ctx.shape, ctx.bias = witness, witness.call(), shape, bias is not None
+        places = shape.windows.counts(*x.shape[2:])
+        ctx.bits = activation_bits(weight[0].numel(), len(x) * places[0] * places[1])
         ctx.largest = top(x, witness)
-        near = rounded(x, ACTIVATION_BITS, ctx.largest).transpose(0, 1)
+        near = rounded(x, ctx.bits, ctx.largest).transpose(0, 1)
         kernel = rounded(weight, WEIGHT_BITS, top(weight, witness))
         ctx.save_for_backward(near, kernel)
         columns = _columns(near, shape)
-        out = torch.cat([product(a, b) for a, b in zip(_grouped(kernel, shape), columns, strict=True)])
-        out = out.view(len(kernel), near.shape[1], *shape.windows.counts(*x.shape[2:]))
+        out = _together([product(a, b) for a, b in zip(_grouped(kernel, shape), columns, strict=True)])
+        out = out.view(len(kernel), near.shape[1], *places)
         if bias is not None:
             out.add_(bias.view(-1, 1, 1, 1))
         return out.transpose(0, 1)
@@ -68,7 +70,7 @@ class Convolution(torch.autograd.Function):
         if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
             largest = top(error, witness)
             witness.keep(ctx.call, "grids", torch.stack([ctx.largest, largest]))
-            sums, plain = _sums(error, near, shape, largest)
+            sums, plain = _sums(error, near, shape, largest, ctx.bits)
             sums = witness.keep(ctx.call, "weight", sums.view(-1, *kernel.shape))
             by_weight = joined(sums)
             if ctx.bias:
@@ -87,23 +89,28 @@ def _grouped(kernel: torch.Tensor, shape: Shape) -> tuple[torch.Tensor, ...]:
     return kernel.flatten(1).chunk(shape.groups)
 
 
+def _together(groups: list[torch.Tensor]) -> torch.Tensor:
+    """One below the other; a single one as it is, without a copy."""
+    return groups[0] if len(groups) == 1 else torch.cat(groups)
+
+
 def _by_input(
     error: torch.Tensor, kernel: torch.Tensor, size: torch.Size, shape: Shape, witness: Witness
 ) -> torch.Tensor:
     """Each example's errors on a grid of their own, through the kernel, added up where windows overlap, in order."""
     near = rounded(error, room(len(kernel) // shape.groups, WEIGHT_BITS), top(error, witness, (0, 2, 3)))
     groups = near.reshape(len(kernel), -1).chunk(shape.groups)
-    columns = torch.cat([a.T @ b for a, b in zip(_grouped(kernel, shape), groups, strict=True)])
+    columns = _together([a.T @ b for a, b in zip(_grouped(kernel, shape), groups, strict=True)])
     return shape.windows.gather(columns.view(size[0], *shape.windows.size, *near.shape[1:]), size)
 
 
 def _sums(
-    error: torch.Tensor, near: torch.Tensor, shape: Shape, largest: torch.Tensor
+    error: torch.Tensor, near: torch.Tensor, shape: Shape, largest: torch.Tensor, near_bits: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The limbs of the gradients by kernel and bias: sums over all positions of all examples."""
     columns = _columns(near, shape)
     count = error[0].numel()
-    bits = room(count, ACTIVATION_BITS)
+    bits = room(count, near_bits)
     limbs = limb_count(bits)
     slots = torch.empty((limbs, *error.shape), dtype=error.dtype, device=error.device)
     write_limbs(error, bits, slots.unbind(0), largest)

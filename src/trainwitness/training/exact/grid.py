@@ -20,7 +20,8 @@ from trainwitness.training.exact.witness import Witness
 SUM_BITS = 53
 """A float64 holds every whole number up to 2^53."""
 ACTIVATION_BITS, WEIGHT_BITS = 18, 22
-"""Bits of the operands of forward products; they leave 13 for the number of terms."""
+"""Bits of the operands of forward products; activations may have more (`activation_bits`)."""
+MOST_ACTIVATION_BITS = 24
 TERMS = 1 << (SUM_BITS - ACTIVATION_BITS - WEIGHT_BITS)
 """Longer forward sums are cut into pieces of this many terms, added in a fixed order."""
 ERROR_BITS = 36
@@ -37,6 +38,17 @@ def room(terms: int, other_bits: int = 0) -> int:
     if bits < _LEAST_BITS:
         raise UsageError(f"an exact sum of {terms:,} terms", hint="use a smaller batch or micro-batches")
     return min(bits, SUM_BITS - 3)
+
+
+def activation_bits(terms: int, lines: int) -> int:
+    """Bits of an activation that is summed over `terms` forward, and over `lines` in the gradient.
+
+    As many as the forward sum allows and the gradient sum does with two limbs: where data is finer than 2^-18 of its
+    largest value (Adult's weights are), 18 bits would not tell rows apart.
+    """
+    forward = SUM_BITS - WEIGHT_BITS - (terms - 1).bit_length()
+    backward = SUM_BITS - ERROR_BITS // 2 - (lines - 1).bit_length()
+    return max(ACTIVATION_BITS, min(MOST_ACTIVATION_BITS, forward, backward))
 
 
 def top(x: torch.Tensor, witness: Witness, over: Sequence[int] | None = None) -> torch.Tensor:

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from trainwitness.training.exact.grid import (
-    ACTIVATION_BITS,
     SUM_BITS,
     WEIGHT_BITS,
+    activation_bits,
     joined,
     limb_count,
     room,
@@ -37,8 +37,9 @@ class Linear(torch.autograd.Function):
         ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, witness: Witness
     ) -> torch.Tensor:
         ctx.witness, ctx.call, ctx.shape, ctx.bias = witness, witness.call(), x.shape, bias is not None
-        ctx.largest = top(x, witness)
-        rows = rounded(x.reshape(-1, x.shape[-1]), ACTIVATION_BITS, ctx.largest)
+        lines = x.reshape(-1, x.shape[-1])
+        ctx.largest, ctx.bits = top(x, witness), activation_bits(lines.shape[1], len(lines))
+        rows = rounded(lines, ctx.bits, ctx.largest)
         near = rounded(weight, WEIGHT_BITS, top(weight, witness))
         ctx.save_for_backward(rows, near)
         out = product(rows, near.T)
@@ -57,7 +58,7 @@ class Linear(torch.autograd.Function):
             near = rounded(error, room(width, WEIGHT_BITS), top(error, witness, (1,)))
             by_input = (near @ weight).view(ctx.shape)
         if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
-            bits = room(count, ACTIVATION_BITS)
+            bits = room(count, ctx.bits)
             limbs = limb_count(bits)
             slots = error.new_empty((limbs, count, width))
             largest = top(error, witness)
@@ -65,7 +66,7 @@ class Linear(torch.autograd.Function):
             witness.keep(ctx.call, "grids", torch.stack([ctx.largest, largest]))
             if witness.capture:
                 finest = unit(largest, bits * limbs)
-                witness.operands[ctx.call] = Operands(slots[-1], finest, rows, unit(ctx.largest, ACTIVATION_BITS))
+                witness.operands[ctx.call] = Operands(slots[-1], finest, rows, unit(ctx.largest, ctx.bits))
             sums = torch.stack([_crossed(limb, rows) for limb in slots])
             by_weight = joined(witness.keep(ctx.call, "weight", sums))
             if ctx.bias:
