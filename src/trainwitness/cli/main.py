@@ -9,6 +9,7 @@ from trainwitness.cli.demo import demo
 from trainwitness.cli.diff import diff
 from trainwitness.cli.forge import forge
 from trainwitness.cli.inspect import inspect
+from trainwitness.cli.leak import leak
 from trainwitness.cli.output import verb
 from trainwitness.cli.pack import pack, unpack
 from trainwitness.cli.play import play
@@ -41,7 +42,7 @@ def _main(
     pass
 
 
-for function in (demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, forge, play, reproduce):
+for function in (demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, forge, play, leak, reproduce):
     app.command()(verb(function))
 
 

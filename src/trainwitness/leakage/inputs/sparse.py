@@ -1,10 +1,10 @@
 """sparse: whole batches of a ReLU fully connected first layer, exactly (the idea of SPEAR, Dimitrov et al. 2024).
 
-dW = D^T X / K with D [b, m] the errors at the first layer and X [b, n] the inputs: a matrix of rank b. Its singular vectors
-give D^T = L Q and X = Q^-1 R up to an unknown b x b matrix Q. But D is sparse: a unit that an example leaves inactive
-has no error. If all of b - 1 drawn rows of L belong to units inactive for example k, the one vector they are
+dW = D^T X / K with D [b, m] the errors at the first layer and X [b, n] the inputs: a matrix of rank b. Its singular
+vectors give D^T = L Q and X = Q^-1 R up to an unknown b x b matrix Q. But D is sparse: a unit that an example leaves
+inactive has no error. If all of b - 1 drawn rows of L belong to units inactive for example k, the one vector they are
 orthogonal to is column k of Q; a right column shows itself by far more zeros in L q than the b - 1 drawn. The bias's
-gradient is the sum of D's lines and gives the columns' lengths. The masks of the restored inputs must then agree with D.
+gradient is the sum of D's lines and gives the columns' lengths. The masks of the restored inputs must agree with D.
 """
 
 from __future__ import annotations

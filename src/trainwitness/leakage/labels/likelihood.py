@@ -1,10 +1,11 @@
 """likelihood: the likeliest counts given the whole gradient of the last layer, for models that have learned.
 
-Let g be one example's gradient by the last layer, (p - y) e^T and p - y, and take (g, y) as jointly Gaussian with the
-moments of labelled auxiliary images. A batch's K g is a sum of such examples, so the likeliest counts are linear in it:
-k = K mean(y) + B (sum of g - K mean(g)), with B the ridge regression of labels on gradients. Its penalty is chosen by
-leave-one-out errors, which also say how sure each count is: the errors of K examples add up. Gradients meet only in inner
-products, (r_a . r_b) (e_a . e_b + 1) with r = p - y, so nothing of the size of a gradient is stored.
+Let g be one example's gradient by the last layer, (p - y) e^T and p - y, and take (g, y) as jointly Gaussian with
+the moments of labelled auxiliary images. A batch's K g is a sum of such examples, so the likeliest counts are
+linear in it: k = K mean(y) + B (sum of g - K mean(g)), with B the ridge regression of labels on gradients. Its
+penalty is chosen by leave-one-out errors, which also say how sure each count is: the errors of K examples add up.
+Gradients meet only in inner products, (r_a . r_b) (e_a . e_b + 1) with r = p - y, so nothing of the size of a
+gradient is stored.
 """
 
 from __future__ import annotations
