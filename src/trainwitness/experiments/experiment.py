@@ -25,6 +25,16 @@ EXPERIMENTS: dict[str, tuple[str, str]] = {
     "forging-stages": ("paper 000, Fig. 5-10; workshop Table 1", "forging error over training, and the margins"),
     "forging-loss": ("paper 000, Fig. 4 and 11", "what the error of forging one example follows"),
     "optimisation": ("workshop Fig. 2", "forging by gradient descent on the inputs"),
+    "label-methods": ("paper 004, Table 1", "label restoration by seven methods, untrained models"),
+    "label-batches": ("paper 004, Fig. 3", "label restoration by batch size and depth"),
+    "label-stages": ("paper 004, Fig. 2", "label restoration over training"),
+    "label-approximations": ("paper 004, Tables 3 and 4", "errors of iLRG's approximations and embeddings"),
+    "label-imbalance": ("paper 004, Table 5", "label restoration with one dominant class"),
+    "label-defences": ("paper 004, Fig. 5", "defences against label restoration, and their cost"),
+    "inversion-labels": ("paper 004, Fig. 4", "gradient inversion with and without restored labels"),
+    "dlg-batches": ("DLG deck", "DLG's iterations and images by batch size"),
+    "dlg-defences": ("DLG deck", "defences against DLG, and their cost"),
+    "leaked-text": ("DLG deck", "tokens and their order from a transformer's gradient"),
     "accuracy": ("paper 000, Table 5", "accuracy of the trained models and its spread"),
 }
 """Name to what it reproduces and what it is about; the module has the same name."""

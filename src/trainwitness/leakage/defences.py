@@ -82,8 +82,8 @@ def clipped(
     examples = PerExample(stepper, state)
     total = torch.zeros(examples.width, dtype=torch.float64, device=stepper.device)
     for _, gradients in examples.pieces(rows):
-        norms = gradients.double().norm(dim=1, keepdim=True)
-        total += (gradients.double() * (defence.strength / norms.clamp(min=1e-30)).clamp(max=1)).sum(0)
+        shares = (defence.strength / gradients.norm(dim=1).clamp(min=1e-30)).clamp(max=1)
+        total += shares @ gradients
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(len(total), generator=generator, dtype=torch.float64).to(total.device)
     mean = (total + defence.strength * defence.multiplier * noise) / len(rows)
