@@ -27,8 +27,7 @@ DEFENCES = (
 def run(setting: Setting) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     repeats = 2 if setting.quick else 20
-    chosen = [None, *(parse(text) for text in ("gaussian:1e-3", "int8") if setting.quick)]
-    chosen = chosen if setting.quick else [None, *map(parse, DEFENCES)]
+    chosen = [None, *map(parse, ("gaussian:1e-3", "int8") if setting.quick else DEFENCES)]
     steps = 20 if setting.quick else 300
     for _, scene in scenes(setting, "mlp-mnist", {"hidden": [300, 300], "learning_rate": 0.1}):
         for defence in chosen:

@@ -127,7 +127,7 @@ def dlg_tokens(
 ) -> tuple[Ids, float]:
     """DLG on embeddings; each position is then the nearest token that is known to occur. Also what is left over."""
     moved = embedded(target)
-    restored = dlg.reconstruct(moved, labels, steps=steps, restarts=restarts, seed=seed)
+    restored = dlg.reconstruct(moved, labels, steps=steps, restarts=restarts, seed=seed, balanced=True)
     present = tokens_present(target)
     table = target.state.tensors[f"param/{Embeddings.of(target).tokens}.weight"].double()[torch.from_numpy(present)]
     found = moved.box.inside(restored.inputs).double().cpu()

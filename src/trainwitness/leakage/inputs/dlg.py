@@ -27,18 +27,25 @@ def reconstruct(
     steps: int = 300,
     seed: int = 0,
     stop: bool = True,
+    balanced: bool = False,
 ) -> Restoration:
-    """Inputs whose gradient is the target's; `stop`: end once one restart has solved it."""
+    """Inputs whose gradient is the target's; `stop`: end once one restart has solved it.
+
+    `balanced` weighs every parameter's gradient alike, however small it is beside the others.
+    """
     gap = target.gap()
     unknowns = Unknowns(target, labels)
-    scale = max(sum(float(tensor.square().sum()) for tensor in target.gradient.values()), 1e-30)
+    sizes = {name: float(tensor.square().sum()) for name, tensor in target.gradient.items()}
+    whole = sum(sizes.values())
+    scales = {name: max(size * len(sizes) if balanced else whole, 1e-30) for name, size in sizes.items()}
 
     def objective(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
         _ = which
         inputs, soft = unknowns.split(values)
         found = gap.gradients(target.box.inside(inputs), soft)
-        differences = [(found[name] - wanted).flatten(1) for name, wanted in target.gradient.items()]
-        return torch.stack([torch.einsum("rp,rp->r", part, part) for part in differences]).sum(0) / scale
+        differences = {name: (found[name] - wanted).flatten(1) for name, wanted in target.gradient.items()}
+        parts = [torch.einsum("rp,rp->r", part, part) / scales[name] for name, part in differences.items()]
+        return torch.stack(parts).sum(0)
 
     start = unknowns.start(restarts, derive(seed, "dlg"))
     tolerance = SOLVED if stop else 0.0

@@ -70,7 +70,9 @@ def confidence(estimate: Floats, counts: Counts, spread: float | Floats | None =
     distance = ((near - estimate[:, None]) / s[:, None]) ** 2
     own = ((counts - estimate) / s) ** 2
     least = np.minimum(np.where(near >= 0, distance, np.inf).min(1), own)
-    others = np.where((near >= 0) & (near != counts[:, None]), np.exp((least[:, None] - distance) / 2), 0.0).sum(1)
+    others = np.where(
+        (near >= 0) & (near != counts[:, None]), np.exp(np.minimum(least[:, None] - distance, 0) / 2), 0.0
+    ).sum(1)
     mine = np.exp((least - own) / 2)
     out: Floats = mine / (mine + others)
     return out
