@@ -67,7 +67,9 @@ def test_quiet_sources_do_not_thin_the_tail() -> None:
 def test_policies_state_their_false_rejections(calibration: Calibration) -> None:
     rejection = Extreme(calibration, 0.01).threshold().false_rejection
     samples = sum(len(errors) for errors in calibration.errors().values())
-    assert rejection == FalseRejection(stated=0.01, steps=1000, held_out=samples, held_out_above=0)
+    assert rejection == FalseRejection(
+        stated=0.01, steps=1000, held_out=samples, held_out_above=0, horizon=calibration.horizon
+    )
     tight = Extreme(calibration, 0.5).threshold().value
     assert tight < Extreme(calibration, 0.001).threshold().value
     for wrong in (0, 1, -1):

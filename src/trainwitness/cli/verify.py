@@ -224,6 +224,11 @@ def say_threshold(output: Output, verdict: Verdict) -> None:
         return
     if rejection.stated is not None:
         output.say(f"made to reject {rejection.stated:.2%} of honest traces of {rejection.steps:,} steps")
+    if verdict.steps and verdict.steps[-1].step >= rejection.horizon:
+        output.say(
+            f"the trace is longer than the {rejection.horizon:,} steps that the calibration looked at: noise grows "
+            "in training, so this promises nothing for the later ones (calibrate with a longer --horizon)"
+        )
     ties = "" if threshold.jumps is None else ", near ties included"
     output.say(f"{rejection.held_out_above} of {rejection.held_out} held-out honest errors are above it{ties}")
     jumped = [error for error in verdict.steps if error.rest_of_jump is not None]

@@ -47,6 +47,8 @@ class FalseRejection(BaseModel):
     steps: int
     held_out: int
     held_out_above: int
+    horizon: int
+    """Steps of training that the calibration looked at; noise grows, so a longer trace is promised nothing."""
 
 
 class Threshold(BaseModel):

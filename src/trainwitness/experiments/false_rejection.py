@@ -33,9 +33,7 @@ def run(setting: Setting) -> dict[str, Any]:
     policies = POLICIES if setting.quick else POLICIES[:1]  # the default; adaptive takes four times as long
     setting.advance("calibrating")
     numerics = Numerics(device=setting.device, threads=1)
-    calibration = calibrate(
-        setting.task(TASK, batch_size=BATCH), numerics=numerics, steps=50, horizon=None if setting.quick else 500
-    )
+    calibration = calibrate(setting.task(TASK, batch_size=BATCH), numerics=numerics, steps=50, horizon=steps)
     judge = functools.partial(
         _judged, calibration=calibration, numerics=numerics, steps=steps, policies=policies, data=setting.data
     )

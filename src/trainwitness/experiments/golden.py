@@ -45,7 +45,7 @@ class Golden:
 
 
 GOLDEN = (
-    Golden(ZOO, 3, "d11cb9189ace272cb8dd75e091fe83974840604a1d3d9f587b8e0ce049c5e553"),
+    Golden(ZOO, 3, "e85fa2c393130e9871a8ffcb9afb798c6c61755946757c3125c9e78689ebab21"),
     Golden(
         "softmax-digits",
         20,
@@ -55,7 +55,7 @@ GOLDEN = (
     Golden(
         "mlp-digits",
         20,
-        "ff87204db9521446a81f9bf11d112085220a08212295d47640836c213dcd6e3e",
+        "5354b07008c851970ff3d70e95482419a92ef63693d726dafeeaec634d14bc21",
         {"optimizer": "adam", "learning_rate": 0.001, "hidden": [64, 32]},
     ),
     Golden(
@@ -67,7 +67,7 @@ GOLDEN = (
     Golden("lenet-mnist", 10, "17554f99b78345a4a33d1174172bc21c47b4cb42227d9e80859e4147f250ae77"),
     Golden("fcn-adult", 20, "266641671cf444deb90741bb41d193bcef44b21c728af0c40bb77b04049d5f87", {"batch_size": 1000}),
     Golden(
-        "transformer-imdb", 2, "9bd67e6f1bf96dff53c653cfdfe0c8074092a8ac1c784acd9c0fc3a34023acb3", {"batch_size": 10}
+        "transformer-imdb", 2, "8c9c7e5ed5948f78404aa73bc433dff4028c52a27f76eb09aac29b10db5c25c0", {"batch_size": 10}
     ),
     Golden(
         "vggmini-cifar10", 2, "398acd63933f007e7d687e28a6aa713313ca88de013296537c4de91c727eb83b", {"batch_size": 5}

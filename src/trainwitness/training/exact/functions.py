@@ -12,6 +12,7 @@ from trainwitness.core.errors import UsageError
 from trainwitness.training.exact import elementwise as e
 from trainwitness.training.exact.convolution import Convolution, Shape
 from trainwitness.training.exact.dropout import mask
+from trainwitness.training.exact.elementary import square_root
 from trainwitness.training.exact.embedding import Embedding
 from trainwitness.training.exact.linear import Linear, Matmul
 from trainwitness.training.exact.losses import BinaryCrossEntropy, CrossEntropy
@@ -185,7 +186,7 @@ def batch_norm(
     else:
         assert running_mean is not None
         assert running_var is not None
-        scale = torch.ones_like(running_var) / (running_var + eps).sqrt()
+        scale = torch.ones_like(running_var) / square_root(running_var + eps)
         out = multiply(w, add(w, x, -running_mean.view(shape)), scale.view(shape))
     out = out if weight is None else multiply(w, out, weight.view(shape))
     return out if bias is None else add(w, out, bias.view(shape))

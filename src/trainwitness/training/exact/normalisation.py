@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from trainwitness.training.exact.elementary import exp
+from trainwitness.training.exact.elementary import exp, square_root
 from trainwitness.training.exact.linear import Gradients
 from trainwitness.training.exact.sums import inner_sum, mean
 from trainwitness.training.exact.witness import Witness
@@ -40,7 +40,7 @@ class Normalise(torch.autograd.Function):
         middle = mean(x, over, witness)
         centred = x - middle
         variance = mean(centred * centred, over, witness)
-        scale = torch.ones_like(variance) / (variance + eps).sqrt_()
+        scale = torch.ones_like(variance) / square_root(variance + eps)
         out = centred.mul_(scale)
         ctx.over, ctx.witness = over, witness
         ctx.save_for_backward(out, scale)

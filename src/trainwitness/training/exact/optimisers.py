@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from trainwitness.core.errors import UsageError
+from trainwitness.training.exact.elementary import square_root
 
 
 class ExactSGD(torch.optim.SGD):
@@ -65,7 +66,7 @@ class ExactAdam(torch.optim.Adam):
         held["exp_avg"].mul_(first).add_(gradient * (1 - first))
         held["exp_avg_sq"].mul_(second).add_(gradient * gradient * (1 - second))
         count = int(held["step"])
-        spread = held["exp_avg_sq"].sqrt().mul_(1 / math.sqrt(1 - _power(second, count))).add_(group["eps"])
+        spread = square_root(held["exp_avg_sq"]).mul_(1 / math.sqrt(1 - _power(second, count))).add_(group["eps"])
         parameter.sub_(held["exp_avg"] / spread * (group["lr"] / (1 - _power(first, count))))
 
 

@@ -26,4 +26,6 @@ def held_out(
         limit = fit(calibration.model_copy(update={"samples": rest}))
         own = [sample.l2 for sample in samples if sample.stage == stage]
         above, judged = above + sum(error > limit for error in own), judged + len(own)
-    return FalseRejection(stated=stated, steps=steps, held_out=judged, held_out_above=above)
+    return FalseRejection(
+        stated=stated, steps=steps, held_out=judged, held_out_above=above, horizon=calibration.horizon
+    )

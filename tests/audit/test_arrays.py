@@ -11,7 +11,7 @@ import pytest
 
 from tests.forging.test_attacks import problem_of
 from trainwitness import TaskSpec, build_task
-from trainwitness.audit.evidence import arrays, write_arrays
+from trainwitness.audit.arrays import arrays, write_arrays
 from trainwitness.core.errors import StorageError
 from trainwitness.forging.forge import attack
 
