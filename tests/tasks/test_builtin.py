@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,8 @@ from trainwitness import Stepper, TaskSpec, build_task
 from trainwitness.core.canonical import tensor_bytes
 from trainwitness.core.errors import UsageError
 from trainwitness.core.seeds import derive
-from trainwitness.tasks.initial import initial_model, initialise
+from trainwitness.tasks.builtin.deep import resnet, vgg
+from trainwitness.tasks.initial import initial_model, initialise, with_gain
 from trainwitness.tasks.registry import entries, parse_option
 from trainwitness.tasks.schedule import ShuffledEpochs
 from trainwitness.tasks.task import parameter_count
@@ -33,6 +35,11 @@ PARAMETERS = {
     "mlp-mnist": 25_450,
     "lenet-digits": 61_706,
     "softmax-digits": 7_850,
+    "lenet-cifar100": 69_656,
+    "sigmoid-cifar100": 85_036,
+    "sigmoid-digits": 13_426,
+    "vgg-cifar100": 15_291_300,
+    "resnet-cifar100": 11_220_132,
     "mlp-digits": 25_450,
 }
 
@@ -49,6 +56,7 @@ def test_every_task_has_the_stated_number_of_parameters() -> None:
         ("lenet-mnist", 60_000, 10_000),
         ("softmax-cifar10", 10_000, 1_017),
         ("transformer-imdb", 5_000, 2_000),
+        ("lenet-cifar100", 1_117, 916),
     ],
 )
 def test_real_data_loads_lies_in_its_domain_and_trains(
@@ -123,6 +131,30 @@ def test_portable_initialisation_is_the_stated_formula() -> None:
     assert model[2].weight.abs().max() <= 0.05
     with pytest.raises(UsageError, match="LSTM"):
         initialise(nn.LSTM(2, 2), seed=0)
+
+
+def test_a_gain_multiplies_the_bound() -> None:
+    plain, scaled = nn.Linear(16, 3), with_gain(nn.Linear(16, 3), 3.0)
+    for model in (plain, scaled):
+        initialise(model, seed=1)
+    torch.testing.assert_close(scaled.weight, 3 * plain.weight)
+
+
+@pytest.mark.parametrize(("builder", "depth"), [(vgg, 11), (vgg, 19), (resnet, 18), (resnet, 50)])
+def test_deep_models_read_small_images(builder: Callable[..., nn.Module], depth: int) -> None:
+    with torch.device("meta"):
+        model = builder(depth, "swish")
+        assert model(torch.empty(2, 3, 32, 32)).shape == (2, 100)
+    counted = [m for m in model.modules() if isinstance(m, (nn.Conv2d, nn.Linear)) and m.weight.shape[-1] != 1]
+    if builder is vgg:
+        assert len(counted) == depth
+
+
+@pytest.mark.parametrize("kind", ["relu", "leaky-relu", "swish", "sigmoid"])
+def test_lenet_takes_its_activation_from_an_option(kind: str) -> None:
+    task = build_task(TaskSpec(name="lenet-digits", options={"activation": kind}))
+    names = {type(module).__name__ for module in task.model().modules()}
+    assert {"relu": "ReLU", "leaky-relu": "LeakyReLU", "swish": "SiLU", "sigmoid": "Sigmoid"}[kind] in names
 
 
 def test_a_torch_initialised_task_depends_on_its_seed_and_nothing_else() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from trainwitness.core.canonical import row_bytes
 from trainwitness.core.errors import DataDamaged, DataMissing, UsageError
-from trainwitness.tasks.data import adult, cifar10, digits, imdb, mnist
+from trainwitness.tasks.data import adult, cifar10, cifar100, digits, imdb, mnist
 from trainwitness.tasks.dataset import Dataset
 from trainwitness.tasks.domain import FiniteReals, IntegerBox
 
@@ -75,7 +75,7 @@ def test_a_damaged_gzip_is_told_as_such(tmp_path: Path) -> None:
 
 def test_missing_data_names_the_files_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRAINWITNESS_DATA", raising=False)
-    for source in (mnist.SOURCE, cifar10.SOURCE, adult.SOURCE, imdb.SOURCE):
+    for source in (mnist.SOURCE, cifar10.SOURCE, cifar100.SOURCE, adult.SOURCE, imdb.SOURCE):
         with pytest.raises(DataMissing, match="looked for"):
             source.load(tmp_path)
         with pytest.raises(DataMissing, match="not a folder"):
@@ -134,6 +134,21 @@ def test_cifar_subset_archive(tmp_path: Path) -> None:
     np.savez(tmp_path / "cifar10_subset.npz", x_train=np.array([Bomb()]), y_train=y, x_test=x[:1], y_test=y[:1])
     with pytest.raises(DataDamaged, match="cifar10_subset"):
         cifar10.load(tmp_path)
+
+
+def test_cifar_100_has_its_fine_labels(tmp_path: Path) -> None:
+    (tmp_path / "cifar-100-python").mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 3072), dtype=np.uint8)
+    for name in ("train", "test"):
+        batch = {b"filenames": [b"a"], b"fine_labels": [99, 0, 18], b"coarse_labels": [1, 2, 3], b"data": pixels}
+        (tmp_path / "cifar-100-python" / name).write_bytes(pickle.dumps(batch, 2))
+    train, test = cifar100.load(tmp_path)
+    assert train.labels.tolist() == test.labels.tolist() == [99, 0, 18]
+    assert train.domain.outside(train.inputs, train.labels) == []
+    x, y = pixels.reshape(3, 32, 32, 3), np.array([1, 99, 100])
+    np.savez(tmp_path / "cifar100_subset.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    with pytest.raises(DataDamaged, match=r"expected 0\.\.99"):
+        cifar100.load(tmp_path)
 
 
 ADULT = (

@@ -15,6 +15,7 @@ from trainwitness.cli.forge import forge
 from trainwitness.cli.forgeability import forgeability
 from trainwitness.cli.inspect import inspect
 from trainwitness.cli.key import key
+from trainwitness.cli.leak import leak
 from trainwitness.cli.output import verb
 from trainwitness.cli.pack import pack, unpack
 from trainwitness.cli.play import play
@@ -53,7 +54,7 @@ def _main(
 
 for function in (
     demo, tasks, record, calibrate, verify, diff, inspect, pack, unpack, forge, play, forgeability, claim,
-    certificate, commit, row, prove_member, prove_absent, check_proof, key, timestamp, attest, check,
+    certificate, leak, commit, row, prove_member, prove_absent, check_proof, key, timestamp, attest, check,
     reproduce, report,
 ):  # fmt: skip
     app.command()(verb(function))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -12,6 +13,15 @@ from trainwitness.core.seeds import derive, uniform
 from trainwitness.tasks.task import Task
 
 EMBEDDING_BOUND = 0.05
+
+
+Layer = TypeVar("Layer", bound=nn.Module)
+
+
+def with_gain(layer: Layer, gain: float) -> Layer:
+    """The layer, to be initialised with `gain` times the usual bound."""
+    layer.__dict__["initial_gain"] = gain
+    return layer
 
 
 def initial_model(task: Task) -> nn.Module:
@@ -30,8 +40,8 @@ def initialise(model: nn.Module, seed: int) -> None:
     """Uniform in [-bound, bound) from a generator keyed by (seed, parameter name).
 
     bound is 1/sqrt(fan in) for the weight and bias of linear and convolution layers (PyTorch's own default) and
-    0.05 for embeddings and bare parameters. Norm layers keep ones and zeros. Only multiplication, division and
-    square root are used, which IEEE 754 rounds the same way everywhere.
+    0.05 for embeddings and bare parameters. `with_gain` multiplies a layer's bound. Norm layers keep
+    ones and zeros. Only multiplication, division and square root are used, which IEEE 754 rounds the same everywhere.
     """
     for path, module in model.named_modules():
         for name, parameter in module.named_parameters(path, recurse=False):
@@ -43,10 +53,11 @@ def initialise(model: nn.Module, seed: int) -> None:
 
 
 def _bound(module: nn.Module, name: str) -> float | None:
+    gain = float(getattr(module, "initial_gain", 1))
     if isinstance(module, nn.Linear):
-        return 1 / math.sqrt(module.in_features)
+        return gain / math.sqrt(module.in_features)
     if isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d)):
-        return 1 / math.sqrt(math.prod(module.kernel_size) * module.in_channels // module.groups)
+        return gain / math.sqrt(math.prod(module.kernel_size) * module.in_channels // module.groups)
     if isinstance(module, (nn.LayerNorm, nn.GroupNorm, nn.modules.batchnorm._BatchNorm)):
         return None
     if isinstance(module, nn.Embedding) or not type(module).__module__.startswith("torch."):

@@ -92,7 +92,8 @@ def _options(entry: Entry, spec: TaskSpec) -> BaseModel:
         ) from error
 
 
-def _user_task(spec: TaskSpec) -> Task:
+def user_object(spec: TaskSpec) -> Any:
+    """What a user's own function, `package.module:function`, returns for the spec's options."""
     module_name, _, function_name = spec.name.partition(":")
     build = getattr(_import(module_name, spec.name), function_name, None)
     if not callable(build):
@@ -101,7 +102,11 @@ def _user_task(spec: TaskSpec) -> Task:
         inspect.signature(build).bind(**spec.options)
     except TypeError as error:
         raise UsageError(f"task {spec.name!r}: {error}", hint="the options become keyword arguments") from error
-    task = build(**spec.options)
+    return build(**spec.options)
+
+
+def _user_task(spec: TaskSpec) -> Task:
+    task = user_object(spec)
     if not isinstance(task, Task):
         raise UsageError(
             f"task {spec.name!r}: the function returned {type(task).__name__}",

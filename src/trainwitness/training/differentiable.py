@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import nn
 
 from trainwitness.core.errors import UsageError
 from trainwitness.core.state import State
@@ -27,6 +28,7 @@ class GradientGap:
             for name, parameter in stepper.live.model.named_parameters()
             if parameter.requires_grad
         }
+        self._detached = {name: tensor.detach() for name, tensor in self._parameters.items()}
 
     def gradient(
         self, inputs: torch.Tensor, labels: torch.Tensor, *, graph: bool = False
@@ -36,6 +38,34 @@ class GradientGap:
         loss = self._stepper.task.loss(output, labels)
         found = torch.autograd.grad(loss, list(self._parameters.values()), create_graph=graph)
         return dict(zip(self._parameters, found, strict=True))
+
+    def gradients(self, inputs: torch.Tensor, labels: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        """The gradients of several batches [r, b, ...] at once, differentiable by the inputs and by soft labels."""
+        model = self._stepper.live.model
+        if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
+            each = [self.gradient(one, label, graph=True) for one, label in zip(inputs, labels, strict=True)]
+            return {name: torch.stack([found[name] for found in each]) for name in self._parameters}
+
+        def loss(parameters: dict[str, torch.Tensor], one: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+            return self._stepper.task.loss(torch.func.functional_call(model, parameters, (one,)), label)
+
+        together = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
+        found: dict[str, torch.Tensor] = together(self._detached, inputs, labels)
+        return found
+
+    def along(self, inputs: torch.Tensor, labels: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
+        """How the whole gradient changes as the inputs move along each of the directions [c, b, ...]: [c, width]."""
+
+        def flat(moved: torch.Tensor) -> torch.Tensor:
+            found = self.gradients(moved.unsqueeze(0), labels.unsqueeze(0))
+            return torch.cat([tensor.flatten() for tensor in found.values()])
+
+        def change(direction: torch.Tensor) -> torch.Tensor:
+            moved: torch.Tensor = torch.func.jvp(flat, (inputs,), (direction,))[1]
+            return moved
+
+        out: torch.Tensor = torch.func.vmap(change)(directions)
+        return out
 
     def __call__(
         self, inputs: torch.Tensor, labels: torch.Tensor, wanted: Mapping[str, torch.Tensor]

@@ -1,5 +1,5 @@
 """The built-in tasks; importing this package registers them."""
 
-from trainwitness.tasks.builtin import fcn, lenet, mlp, softmax, transformer, vggmini
+from trainwitness.tasks.builtin import deep, fcn, lenet, mlp, sigmoid, softmax, transformer, vggmini
 
-__all__ = ["fcn", "lenet", "mlp", "softmax", "transformer", "vggmini"]
+__all__ = ["deep", "fcn", "lenet", "mlp", "sigmoid", "softmax", "transformer", "vggmini"]

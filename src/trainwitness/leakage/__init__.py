@@ -1,0 +1,1 @@
+"""What gradients give away: labels, inputs, tokens; and what defences are worth."""

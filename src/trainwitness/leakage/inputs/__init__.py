@@ -1,0 +1,1 @@
+"""What the inputs of the batch were: one file per method."""

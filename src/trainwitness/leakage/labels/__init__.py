@@ -1,0 +1,1 @@
+"""Which labels were in the batch, and how many of each: one file per method."""
