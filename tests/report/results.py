@@ -32,6 +32,7 @@ VERBS = (
 FINDING = (
     "verify forged.trace --calibration cal.json --json rejected.json",
     "claim run.trace --example mine.npy --json claim.json",
+    "leak softmax-digits --batch-size 2 --iterations 1 --restarts 1 --json leak.json",
 )
 
 
