@@ -54,8 +54,8 @@ def text(results: list[Path]) -> str:
 def test_every_result_has_a_section_and_verdicts_come_first(results: list[Path], text: str) -> None:
     kinds = [attributes["data-kind"] for tag, attributes in Outline(text).elements if tag == "section"]
     assert len(kinds) == len(results)
-    assert kinds[:2] == ["verify", "verify"]
-    assert "verify" not in kinds[2:]
+    assert kinds[:3] == ["verify"] * 3
+    assert "verify" not in kinds[3:]
     words = " ".join(Outline(text).words)
     assert words.index("ACCEPT") < words.index("established")
     for part in ("REJECT", "refuted", "unknown", "To repeat it"):
@@ -83,6 +83,17 @@ def test_numbers_on_the_page_are_those_of_the_json(results: list[Path], text: st
             assert largest <= exact
         if path.name == "reproduce.json":
             assert {repr(row["ours"]) for row in result["rows"]} <= exact
+
+
+@pytest.mark.slow
+def test_a_forgeability_audit_is_told_with_pictures(tmp_path: Path) -> None:
+    audit = ("forgeability", "softmax-digits", "--batch-size", "20", "--seconds", "1", "--json", "f.json")
+    run(*audit, cwd=tmp_path)
+    outline = Outline(page([read_envelope(tmp_path / "f.json")]))
+    assert "valid within tolerance" in " ".join(outline.words)
+    pictures = [attributes for tag, attributes in outline.elements if tag == "img"]
+    assert len(pictures) == 8
+    assert all(picture["alt"] for picture in pictures)
 
 
 def test_every_kept_result_can_be_told() -> None:
