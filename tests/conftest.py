@@ -17,8 +17,14 @@ DATA = os.environ.get("TRAINWITNESS_DATA")
 _skipped_real_data: list[str] = []
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--everything", action="store_true", help="run tests marked slow too (make test-all)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        if item.get_closest_marker("slow") and not config.getoption("--everything"):
+            item.add_marker(pytest.mark.skip(reason="slow: runs in make test-all"))
         if item.get_closest_marker("real_data") and not DATA:
             item.add_marker(pytest.mark.skip(reason="TRAINWITNESS_DATA is not set"))
         if item.get_closest_marker("cuda") and not torch.cuda.is_available():

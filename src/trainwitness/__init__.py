@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainwitness.core.version import version as _version
 
 if TYPE_CHECKING:
+    from trainwitness.commitments.commitment import Commitment, Committed, bound_seed, commit, read_commitment
     from trainwitness.core.batch import Batch
     from trainwitness.core.environment import Environment
     from trainwitness.core.errors import TrainwitnessError
@@ -26,20 +27,25 @@ if TYPE_CHECKING:
     from trainwitness.trace.reader import Trace
     from trainwitness.trace.record import record
     from trainwitness.trace.recorder import Recorder
+    from trainwitness.training import exact
     from trainwitness.training.stepper import Stepper
     from trainwitness.verification.calibration import Calibration, calibrate, load_calibration
     from trainwitness.verification.diff import diff
+    from trainwitness.verification.sampling import Sampling
     from trainwitness.verification.verify import verify
 
 _HOMES = {
     "Batch": "core.batch",
     "Calibration": "verification.calibration",
+    "Commitment": "commitments.commitment",
+    "Committed": "commitments.commitment",
     "Dataset": "tasks.dataset",
     "Environment": "core.environment",
     "FiniteReals": "tasks.domain",
     "IntegerBox": "tasks.domain",
     "Numerics": "core.numerics",
     "Recorder": "trace.recorder",
+    "Sampling": "verification.sampling",
     "ShuffledEpochs": "tasks.schedule",
     "State": "core.state",
     "Stepper": "training.stepper",
@@ -49,11 +55,15 @@ _HOMES = {
     "Trace": "trace.reader",
     "TrainwitnessError": "core.errors",
     "Verdict": "core.verdict",
+    "bound_seed": "commitments.commitment",
     "build_task": "tasks.registry",
     "calibrate": "verification.calibration",
+    "commit": "commitments.commitment",
     "diff": "verification.diff",
+    "exact": "training.exact",
     "load_calibration": "verification.calibration",
     "pack": "trace.pack",
+    "read_commitment": "commitments.commitment",
     "record": "trace.record",
     "unpack": "trace.pack",
     "verify": "verification.verify",
@@ -63,12 +73,15 @@ __version__ = _version()
 __all__ = [
     "Batch",
     "Calibration",
+    "Commitment",
+    "Committed",
     "Dataset",
     "Environment",
     "FiniteReals",
     "IntegerBox",
     "Numerics",
     "Recorder",
+    "Sampling",
     "ShuffledEpochs",
     "State",
     "Stepper",
@@ -78,11 +91,15 @@ __all__ = [
     "Trace",
     "TrainwitnessError",
     "Verdict",
+    "bound_seed",
     "build_task",
     "calibrate",
+    "commit",
     "diff",
+    "exact",
     "load_calibration",
     "pack",
+    "read_commitment",
     "record",
     "unpack",
     "verify",
@@ -90,6 +107,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "exact":
+        return importlib.import_module("trainwitness.training.exact")
     if name not in _HOMES:
         raise AttributeError(f"module 'trainwitness' has no attribute {name!r}")
     return getattr(importlib.import_module(f"trainwitness.{_HOMES[name]}"), name)

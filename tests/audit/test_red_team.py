@@ -22,6 +22,8 @@ def test_margins_are_logarithms_of_the_best_error_over_the_threshold(tmp_path: P
     assert verdict.verdict == "ACCEPT"
     assert verdict.properties["forgery_margin"].standing == "established"
     assert [step.step for step in margin.steps] == [0, 3, 5]
+    assert margin.null_space == (4 - 2) * (8 - 2)  # three classes, of which a common shift is free
+    assert "12 dimensions in which data can change unseen" in verdict.properties["forgery_margin"].why
     for step in margin.steps:
         assert step.best_whole.error == pytest.approx(1e-9 * 10**step.whole)
         assert step.best_single.error == pytest.approx(1e-9 * 10**step.single)

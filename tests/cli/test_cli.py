@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import shutil
 import signal
 import subprocess
@@ -65,22 +67,45 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run.trace"
 
 
-def test_demo_twice_in_a_row(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_demo_tells_the_whole_story_twice_in_a_row(tmp_path: Path) -> None:
     for _ in range(2):
-        out, err = run_process("demo", cwd=tmp_path)
-        assert out.count("ACCEPT") == out.count("REJECT") == 1
-        assert "The traces lie in demo.trace and demo.trace-altered" in out
+        out, err = run_process("demo", "--json", "d.json", cwd=tmp_path)
+        answers = re.findall(r"^   (ACCEPT|REJECT)$", out, flags=re.MULTILINE)
+        assert answers == ["ACCEPT", "REJECT", "REJECT", "ACCEPT"]
+        assert "established  reproduced     no error is above" in out.partition("10. ")[2]
+        assert "refuted      data_committed" in out
+        assert "Open demo/report.html in a browser." in out
         assert err == ""
-    assert Trace.open(tmp_path / "demo.trace").check().steps == 100
+    result = envelope((tmp_path / "d.json").read_text(), "demo")
+    assert len(result["steps"]) == 13
+    assert result["left_out"] == []
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert page.count("<section") == 10
+    assert "trainwitness verify run.trace" in page
+
+
+def test_the_demo_goes_on_without_the_extras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainwitness.cli import demo
+
+    short = (
+        demo.Part("Recording.", "record softmax-digits --out run.trace --steps 3"),
+        demo.Part("Not here.", "report *.json", needs="no_such_module report"),
+        demo.Part("Reading.", "inspect run.trace --json i.json", shows=("task",)),
+    )
+    monkeypatch.setattr(demo, "STORY", short)
+    out, _ = run("demo", cwd=tmp_path)
+    assert "left out: needs pip install 'trainwitness[report]'" in out
+    assert "task            softmax-digits" in out
+    monkeypatch.setattr(demo, "STORY", (demo.Part("Wrong.", "inspect absent", 1),))
+    out, _ = run("demo", cwd=tmp_path, code=70)
+    assert "this should have ended with exit code 1, not 3" in out
 
 
 def test_demo_does_not_replace_what_is_not_a_demo(recorded: Path) -> None:
     _, err = run("demo", "--out", recorded, cwd=recorded.parent, code=3)
     assert "is not a demo" in err
-    (recorded.parent / "other").mkdir()
-    (recorded.parent / "other" / "thesis.tex").touch()
-    run("demo", "--out", recorded.parent / "other", cwd=recorded.parent, code=3)
-    assert (recorded.parent / "other" / "thesis.tex").exists()
+    assert (recorded / "manifest.json").exists()
 
 
 def test_tasks(tmp_path: Path) -> None:
@@ -252,12 +277,21 @@ def test_an_internal_error_is_70_and_says_how_to_report(tmp_path: Path) -> None:
     assert "TRAINWITNESS_DEBUG=1" in err
 
 
-def test_version_and_help(tmp_path: Path) -> None:
+def test_version_names_the_revision(tmp_path: Path) -> None:
     out, _ = run_process("--version", cwd=tmp_path)
-    assert out.startswith("trainwitness 0.")
-    for verb in ("demo", "tasks", "record", "verify", "diff", "inspect", "pack", "unpack"):
-        out, _ = run_process(verb, "--help", cwd=tmp_path)
-        assert "Example: trainwitness " + verb in out
+    assert re.fullmatch(r"trainwitness 0\.\S+ \(revision [0-9a-f]{7,40}(-dirty)?\)\n", out)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("trainwitness ver", "verify"), ("trainwitness verify --thre", "--threshold")]
+)
+def test_the_shell_completes(tmp_path: Path, typed: str, offered: str) -> None:
+    """What bash asks for on Tab."""
+    asked = {"_TRAINWITNESS_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    done = subprocess.run(
+        TRAINWITNESS, cwd=tmp_path, env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert offered in done.stdout.split()
 
 
 def test_a_closed_pipe_is_no_error_message(recorded: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwitness.commitments.merkle import Frontier
+from trainwitness.commitments.merkle import BLOCK, BLOCK_BYTES, Frontier, leaf_hash, prefixed
 
 LEAVES = ["", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f"]
 ROOTS = [
@@ -44,3 +45,33 @@ def test_published_vectors() -> None:
 @given(st.lists(st.binary(max_size=4), max_size=70))
 def test_frontier_equals_the_definition(leaves: list[bytes]) -> None:
     assert Frontier(leaves).root() == definition(leaves)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.integers(0, 3 * BLOCK), min_size=1, max_size=4))
+def test_many_at_once_is_the_same_tree_wherever_it_is_cut(pieces: list[int]) -> None:
+    leaves = [number.to_bytes(4, "big") for number in range(sum(pieces))]
+    whole, rest = Frontier(), iter(leaves)
+    for piece in pieces:
+        whole.extend(itertools.islice(rest, piece))
+    one_by_one = Frontier()
+    for leaf in leaves:
+        one_by_one.append(leaf)
+    assert whole.count == len(leaves)
+    assert whole.root() == one_by_one.root() == definition(leaves)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.integers(0, 300), max_size=12))
+def test_hashes_in_lists_of_any_length_make_the_same_tree(pieces: list[int]) -> None:
+    leaves = [number.to_bytes(4, "big") for number in range(sum(pieces))]
+    tree, rest = Frontier(), iter(leaves)
+    for piece in pieces:
+        tree.append_hashes([leaf_hash(leaf) for leaf in itertools.islice(rest, piece)])
+    assert tree.root() == definition(leaves)
+
+
+def test_lists_of_large_leaves_are_short() -> None:
+    large = bytes(BLOCK_BYTES // 4)
+    assert [len(block) for block in prefixed([large] * 10)] == [4, 4, 2]
+    assert [len(block) for block in prefixed([b"small"] * (BLOCK + 1))] == [BLOCK, 1]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 
 import pytest
 
-from trainwitness.core.errors import StorageError, UsageError
+from trainwitness.core.errors import UsageError
 from trainwitness.experiments.experiment import EXPERIMENTS, Setting, beside, find, table
-from trainwitness.experiments.summary import markdown
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -42,12 +40,3 @@ def test_deterministic_on_the_same_machine_is_exactly_zero() -> None:
     same = [row for row in rows if row["from"] == row["to"] and row["deterministic"] == "on"]
     assert same
     assert all(row["ours"] == 0 for row in same)
-
-
-def test_the_kept_results_are_the_page(tmp_path: Path) -> None:
-    """results/README.md is what `reproduce --summary results` prints."""
-    folder = Path(__file__).parents[2] / "results"
-    assert markdown(folder) == (folder / "README.md").read_text()
-    (tmp_path / "shuffle-x.json").write_text("{}")
-    with pytest.raises(StorageError, match="not a result"):
-        markdown(tmp_path)

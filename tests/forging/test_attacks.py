@@ -20,6 +20,9 @@ from trainwitness.forging.forger import FORGERS, checked, find
 from trainwitness.forging.problem import Problem, Products, Sketch, make_problem
 from trainwitness.training.per_example import PerExample
 
+FIRST_LAYER = {"null-space", "error-matrix", "relabel", "lattice", "fibre"}
+"""Attacks that need a fully connected first layer or examples with equal sums: test_exact.py, test_lattice.py."""
+
 
 def problem_of(task: Task, step: int = 2, **settings: Any) -> Problem:
     stepper = Stepper(task)
@@ -36,7 +39,7 @@ def lenet() -> Problem:
     )
 
 
-@pytest.mark.parametrize("name", FORGERS)
+@pytest.mark.parametrize("name", [name for name in FORGERS if name not in FIRST_LAYER])
 def test_every_attack_keeps_to_the_rules(lenet: Problem, name: str) -> None:
     settings = {"candidates": 30} if "greedy" in name else {"steps": 5} if name == "optimise" else {}
     forgery = attack(lenet, name, **settings)

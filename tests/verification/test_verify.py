@@ -30,7 +30,7 @@ def test_an_honest_trace_is_accepted_with_no_threshold_at_all(honest: Any, chang
     verdict = verify(path, task=task)
     assert verdict.verdict == "ACCEPT"
     assert standings(verdict) == dict.fromkeys(PROPERTIES, "established") | {
-        "model_bound": "unknown", "forgery_margin": "unknown",
+        "data_committed": "unknown", "model_bound": "unknown", "forgery_margin": "unknown",
     }  # fmt: skip
     assert [error.step for error in verdict.steps] == list(range(8))
     assert verdict.max_l2 == 0
@@ -361,7 +361,8 @@ def test_a_users_loop_that_says_nothing_gets_unknown(tmp_path: Path) -> None:
     assert verdict.verdict == "ACCEPT"
     assert standings(verdict) == {
         "reproduced": "established", "exact": "established", "initialised": "unknown", "scheduled": "unknown",
-        "data_matches": "established", "model_bound": "unknown", "forgery_margin": "unknown",
+        "data_matches": "established", "data_committed": "unknown", "model_bound": "unknown",
+        "forgery_margin": "unknown",
     }  # fmt: skip
     strict = verify(tmp_path / "t", task=task, require=("reproduced", "initialised"))
     assert strict.verdict == "INCONCLUSIVE"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trainwitness.audit.freedom import freedom
 from trainwitness.core.errors import UsageError
 from trainwitness.core.forgery import Forgery
 from trainwitness.core.seeds import derive
@@ -43,6 +44,8 @@ class ForgeryMargin:
     steps: list[StepMargin]
     why_not: str = ""
     """Why steps could not be attacked, if any."""
+    null_space: int = 0
+    """Dimensions in which data can change without the first attacked step noticing (see `forgeability`)."""
 
     @property
     def whole(self) -> float:
@@ -64,6 +67,11 @@ class ForgeryMargin:
         free = sum(step.best_whole.twins for step in self.steps)
         if free:
             found += f"; {free} rows with the content of attacked examples would make an honest swap free"
+        if self.null_space:
+            found += (
+                f"; the first layer leaves {self.null_space:,} dimensions in which data can change unseen: ask "
+                "trainwitness forgeability"
+            )
         if least < STATED_MARGIN:
             return Property(standing="refuted", why=f"{found}: an ACCEPT does not establish which data was used")
         return Property(standing="established", why=f"{found}; stronger attacks may exist")
@@ -74,6 +82,7 @@ class ForgeryMargin:
             "threshold": self.threshold,
             "whole": self.whole,
             "single": self.single,
+            "null_space": self.null_space,
             "steps": [
                 {"step": s.step, "whole": s.whole, "single": s.single}
                 | {"error_whole": s.best_whole.error, "attack_whole": s.best_whole.attack}
@@ -113,7 +122,13 @@ def forgery_margin(
         found.append(margin)
         if on_step:
             on_step(margin)
-    return ForgeryMargin(threshold, found, why_not)
+    return ForgeryMargin(threshold, found, why_not, _null_space(trace, stepper, found, pool_size))
+
+
+def _null_space(trace: Trace, stepper: Stepper, found: Sequence[StepMargin], pool_size: int) -> int:
+    if not found:
+        return 0
+    return freedom(step_problem(trace, stepper, found[0].step, fraction=1.0, pool_size=pool_size)).null_space
 
 
 def _best(trace: Trace, stepper: Stepper, step: int, attacks: Sequence[str], **settings: Any) -> Forgery:

@@ -13,6 +13,9 @@ from trainwitness.cli.output import AttackSetOption, DataOption, JsonOption, Out
 if TYPE_CHECKING:
     from trainwitness.core.forgery import Forgery
 
+MOST_SHOWN = 24
+"""Examples in the JSON, over all steps."""
+
 
 def forge(
     trace: Annotated[Path, typer.Argument(help="A trace folder or packed trace.")],
@@ -34,11 +37,13 @@ def forge(
 ) -> int:
     """Replace examples of recorded batches by others that give nearly the same step, and make every digest fit.
 
-    Attacks: swap-search, matching-pursuit, greedy, efficient-greedy, neighbour, optimise.
+    Attacks: swap-search, matching-pursuit, greedy, efficient-greedy, neighbour, optimise, null-space, error-matrix,
+    relabel, lattice, fibre.
 
     Example: trainwitness forge run.trace --step 10 --remove 123 --out forged.trace
     """
     from trainwitness.core.errors import StorageError, UsageError
+    from trainwitness.forging.examples import examples
     from trainwitness.forging.forge import attack as run_attack
     from trainwitness.forging.forge import step_problem, steps_with, write_forged
     from trainwitness.forging.forger import checked
@@ -61,19 +66,21 @@ def forge(
     steps = steps_with(opened, rows) if step is None else [step]
     if not steps:
         raise UsageError(f"no step has any of the rows {remove}", hint="there is nothing to forge")
-    forgeries = []
+    forgeries, shown = [], []
     with output.progress(f"forging with {attack}", len(steps)) as advance:
         for number in steps:
             problem = step_problem(
                 opened, stepper, number, removed=rows, fraction=fraction, seed=seed, pool_size=pool, seconds=seconds
             )
             forgeries.append(run_attack(problem, attack, **settings))
+            shown += examples(problem.batch, forgeries[-1], stepper.task.dataset)
             advance(1)
     write_forged(opened, out, forgeries)
     for forgery in forgeries:
         say_forgery(output, forgery)
     output.say(f"forged trace: {out}")
-    output.result("forge", {"out": str(out), "forgeries": [forgery_json(forgery) for forgery in forgeries]})
+    told = [forgery_json(forgery) for forgery in forgeries]
+    output.result("forge", {"out": str(out), "forgeries": told, "examples": shown[:MOST_SHOWN]})
     return 0
 
 
@@ -85,6 +92,8 @@ def say_forgery(output: Output, forgery: Forgery) -> None:
         f"{forgery.error:.2e} ({forgery.error / forgery.update if forgery.update else 0:.1e} of the update) in "
         f"{forgery.cost.seconds:.1f} s, {forgery.cost.candidates:,} candidates, {forgery.cost.gradients:,} gradients"
     )
+    if forgery.residual is not None:
+        output.say(f"  in float64 the two batches' steps differ by {forgery.residual:.1e}")
     for problem in forgery.problems:
         output.say(f"  a verifier refuses it: {problem}")
 
@@ -94,8 +103,8 @@ def forgery_json(forgery: Forgery) -> dict[str, Any]:
     return {
         "attack": forgery.attack, "step": forgery.step, "rows": [list(micro) for micro in forgery.batch.rows],
         "carried": sorted(forgery.batch.carried), "replaced": list(forgery.replaced), "error": forgery.error,
-        "update": forgery.update, "cost": asdict(forgery.cost), "problems": list(forgery.problems),
-        "twins": forgery.twins,
+        "update": forgery.update, "residual": forgery.residual, "cost": asdict(forgery.cost),
+        "problems": list(forgery.problems), "twins": forgery.twins,
     }  # fmt: skip
 
 

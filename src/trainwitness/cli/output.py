@@ -91,7 +91,7 @@ class Output:
             _close_output()
 
     @contextmanager
-    def progress(self, what: str, total: int) -> Iterator[Advance]:
+    def progress(self, what: str, total: int | None) -> Iterator[Advance]:
         """A progress bar on a terminal; silence in a pipe."""
         if not sys.stderr.isatty():
             yield lambda _: None

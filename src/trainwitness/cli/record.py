@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trainwitness.core.numerics import Numerics
     from trainwitness.tasks.task import TaskSpec
 
-PrecisionChoice = Literal["float32", "float16", "bfloat16", "float64"]
+PrecisionChoice = Literal["float32", "float16", "bfloat16", "float64", "exact"]
 LONG_RECORDING_STEPS = 50
 
 
@@ -27,11 +27,27 @@ def record(
     batch_size: Annotated[int | None, typer.Option(min=1, help="Examples per step.")] = None,
     lr: Annotated[float | None, typer.Option(min=0, help="Learning rate.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of initialisation, order and dropout.")] = None,
-    precision: Annotated[PrecisionChoice, typer.Option(help="Arithmetic.")] = "float32",
+    precision: Annotated[
+        PrecisionChoice, typer.Option(help="Arithmetic; exact has the same bits on every machine.")
+    ] = "float32",
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads (default: PyTorch's choice).")] = None,
     deterministic: Annotated[bool, typer.Option("--deterministic", help="Deterministic algorithms only.")] = False,
-    checkpoint_every: Annotated[int, typer.Option(min=1, help="Keep only every K-th State.")] = 1,
+    checkpoint_every: Annotated[
+        int | None, typer.Option(min=1, help="Keep only every K-th State (default 1; exact: 4096).")
+    ] = None,
+    explicit_rows: Annotated[
+        bool, typer.Option("--explicit-rows", help="In exact traces, write down the rows of every step.")
+    ] = False,
+    save_model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also save the trained model, as safetensors.")
+    ] = None,
+    commitment: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The commitment to the training data; goes with --nonce.")
+    ] = None,
+    nonce: Annotated[
+        str | None, typer.Option(help="Given to you after the commitment; both together decide the seed.")
+    ] = None,
     option: SetOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted recording.")] = False,
     data: DataOption = None,
@@ -40,16 +56,20 @@ def record(
     """Train a task and record every step as a trace.
 
     Example: trainwitness record lenet-digits --out run.trace --steps 200
+    Example: trainwitness record lenet-digits --out exact.trace --precision exact --save-model model.safetensors
     """
     from trainwitness.core.numerics import Numerics
     from trainwitness.tasks.registry import build_task
     from trainwitness.trace.record import record as record_task
 
     output = Output(json)
+    seed = _bound_seed(commitment, nonce, seed)
     spec = task_spec(task, option, batch_size=batch_size, learning_rate=lr, seed=seed)
     with wrong_options():
         numerics = Numerics(precision=precision, device=device, threads=threads, deterministic=deterministic)
     built = build_task(spec, data=data)
+    if commitment is not None:
+        _check_committed(built, commitment)
     if steps >= LONG_RECORDING_STEPS and not resume:
         _say_estimate(output, built, out, steps, numerics, checkpoint_every)
     with output.progress(f"recording {task}", steps) as advance:
@@ -60,6 +80,8 @@ def record(
             numerics=numerics,
             checkpoint_every=checkpoint_every,
             resume=resume,
+            explicit_rows=explicit_rows,
+            save_model=save_model,
             on_step=lambda _step, _loss: advance(1),
         )
     accuracy = "" if done.test_accuracy is None else f", test accuracy {done.test_accuracy:.3f}"
@@ -94,8 +116,32 @@ def wrong_options() -> Iterator[None]:
         raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from error
 
 
+def _bound_seed(commitment: Path | None, nonce: str | None, seed: int | None) -> int | None:
+    """The seed, which a commitment and a nonce decide where they are given."""
+    from trainwitness.commitments.commitment import bound_seed, read_commitment
+    from trainwitness.core.errors import UsageError
+
+    if commitment is None and nonce is None:
+        return seed
+    if commitment is None or nonce is None or seed is not None:
+        raise UsageError(
+            "a commitment and a nonce decide the seed together", hint="give --commitment and --nonce, and no --seed"
+        )
+    return bound_seed(read_commitment(commitment), nonce)
+
+
+def _check_committed(task: Any, path: Path) -> None:
+    from trainwitness.commitments.commitment import read_commitment
+    from trainwitness.core.errors import TraceMismatch
+    from trainwitness.trace.record import dataset_facts
+
+    stated, held = read_commitment(path).data.root, dataset_facts(task.dataset).root
+    if stated != held:
+        raise TraceMismatch(f"{path} commits to data root {stated}, the task's data has {held}")
+
+
 def _say_estimate(
-    output: Output, task: Any, out: Path, steps: int, numerics: Numerics, checkpoint_every: int
+    output: Output, task: Any, out: Path, steps: int, numerics: Numerics, checkpoint_every: int | None
 ) -> None:
     from trainwitness.trace.record import check_room, estimate
 

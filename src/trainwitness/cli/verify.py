@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainwitness.cli.extras import extra
 from trainwitness.cli.output import DataOption, JsonOption, Output
 from trainwitness.cli.record import PrecisionChoice, wrong_options
 
 if TYPE_CHECKING:
+    from trainwitness.commitments.commitment import Committed
     from trainwitness.core.verdict import Verdict
+    from trainwitness.verification.sampling import Sampling
 
 MARGIN = "forgery_margin"
 EXIT = {"ACCEPT": 0, "REJECT": 1, "INCONCLUSIVE": 4}
@@ -45,6 +48,33 @@ def verify(
     require: Annotated[
         str, typer.Option(metavar="PROPERTY,...", help="Properties that ACCEPT needs.")
     ] = "reproduced",
+    commitment: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Every row must be in this commitment.")
+    ] = None,
+    nonce: Annotated[
+        str | None, typer.Option(help="The nonce given out after the commitment: it must seed the training.")
+    ] = None,
+    leaves: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The commitment's leaf hashes, if your copy differs.")
+    ] = None,
+    secret: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The owner's secret: compare the sorted tree too.")
+    ] = None,
+    timestamp: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A timestamp over the commitment's file.")
+    ] = None,
+    tsa_certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificates of the time-stamping authorities you trust.")
+    ] = None,
+    detect_fraction: Annotated[
+        float | None, typer.Option(metavar="F", help="Recompute a random sample that shows whether F are false.")
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(metavar="C", help="How surely (default 0.99); with --detect-fraction.")
+    ] = None,
+    sample_nonce: Annotated[
+        str | None, typer.Option(metavar="NONCE", help="Draw the sample with this (default: a fresh one).")
+    ] = None,
     red_team: Annotated[
         bool,
         typer.Option("--red-team", help="Attack three steps and say how near the attacks come to the threshold."),
@@ -58,7 +88,12 @@ def verify(
     """Compute every step of a trace again, compare the whole State, and say what is established.
 
     Without --threshold or --calibration only errors of exactly 0 are accepted.
+    Traces of exact arithmetic need neither.
     Exit code 0 ACCEPT, 1 REJECT, 4 INCONCLUSIVE.
+
+    --detect-fraction F: F is the share of the steps that a lie must touch to be looked for. Hiding one example of N
+    touches about b/N of the steps (batches of b); a splice touches a single one, so the chain of digests, the order
+    of rows and the largest updates are always checked in all steps.
 
     Example: trainwitness verify run.trace --threshold 1e-6
     """
@@ -91,10 +126,14 @@ def verify(
             numerics=numerics,
             model=model,
             require=[name for name in names if not (red_team and name == MARGIN)],  # type: ignore[misc]
+            commitment=_committed(commitment, nonce, leaves, secret),
+            sampling=_sampling(detect_fraction, confidence, sample_nonce),
             one_by_one=one_by_one,
-            on_step=lambda _: advance(opened.manifest.checkpoint_every),
+            on_step=lambda _: advance(1 if numerics.precision == "exact" else opened.manifest.checkpoint_every),
         )
     result = {}
+    if timestamp is not None:
+        verdict = _time_stamped(verdict, commitment, timestamp, tsa_certificate)
     if red_team:
         from trainwitness.audit.red_team import with_red_team
         from trainwitness.verification.verify import resolve_task
@@ -107,6 +146,48 @@ def verify(
     return EXIT[verdict.verdict]
 
 
+def _committed(
+    commitment: Path | None, nonce: str | None, leaves: Path | None, secret: Path | None
+) -> Committed | None:
+    from trainwitness.cli.commit import read_secret
+    from trainwitness.commitments.commitment import Committed, check_nonce, read_commitment
+    from trainwitness.core.errors import UsageError
+
+    if commitment is None:
+        if nonce or leaves or secret:
+            raise UsageError("--nonce, --leaves and --secret speak of a commitment", hint="give --commitment FILE")
+        return None
+    return Committed(
+        read_commitment(commitment),
+        nonce=None if nonce is None else check_nonce(nonce),
+        leaves=leaves,
+        key=None if secret is None else read_secret(secret),
+    )
+
+
+def _sampling(fraction: float | None, confidence: float | None, nonce: str | None) -> Sampling | None:
+    from trainwitness.core.errors import UsageError
+    from trainwitness.verification.sampling import Sampling
+
+    if fraction is None:
+        if confidence is not None or nonce is not None:
+            raise UsageError("--confidence and --sample-nonce go with --detect-fraction")
+        return None
+    return Sampling(fraction, 0.99 if confidence is None else confidence, nonce)
+
+
+def _time_stamped(verdict: Verdict, commitment: Path | None, token: Path, authority: Path | None) -> Verdict:
+    from trainwitness.core.errors import UsageError
+
+    if commitment is None or authority is None:
+        raise UsageError(
+            "a timestamp is over a commitment, by an authority", hint="add --commitment and --tsa-certificate"
+        )
+    with extra("attest"):
+        from trainwitness.audit.evidence import with_timestamp
+    return with_timestamp(verdict, commitment, token, authority)
+
+
 def say_verdict(output: Output, verdict: Verdict) -> None:
     """The verdict for people: the answer, why, and what is and is not established."""
     output.say(verdict.verdict)
@@ -116,20 +197,19 @@ def say_verdict(output: Output, verdict: Verdict) -> None:
         options = "".join(f", {key} {value}" for key, value in verdict.task["options"].items())
         output.say(f"task {verdict.task['name']}{options}")
     threshold = "no threshold" if verdict.threshold is None else f"threshold {verdict.threshold.value:.2e}"
-    output.say(
-        f"recomputed {len(verdict.steps)} States in {verdict.recomputed_on}; "
-        f"largest l2 error {verdict.max_l2:.2e} ({threshold})"
-    )
+    exact = verdict.recomputed_on.startswith("exact")
+    compared = "digests of steps compared" if exact else f"largest l2 error {verdict.max_l2:.2e} ({threshold})"
+    output.say(f"recomputed {len(verdict.steps)} States in {verdict.recomputed_on}; {compared}")
     say_threshold(output, verdict)
     worst = sorted(verdict.steps, key=lambda error: -error.l2)[:3]
-    if verdict.max_l2:
+    if verdict.max_l2 and not exact:
         output.say("largest errors: " + ", ".join(f"step {error.step}: {error.l2:.2e}" for error in worst))
     split = [error for error in verdict.steps if error.rounding is not None]
     if split:
         rounding, rest = (max(getattr(error, key) for error in split) for key in ("rounding", "rest"))
         output.say(f"of it: rounding to the trace's precision up to {rounding:.2e}, the rest up to {rest:.2e}")
     for name, found in verdict.properties.items():
-        output.say(f"  {found.standing:<12} {name:<13} {found.why}")
+        output.say(f"  {found.standing:<12} {name:<14} {found.why}")
 
 
 def say_threshold(output: Output, verdict: Verdict) -> None:

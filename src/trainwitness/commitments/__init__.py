@@ -1,1 +1,1 @@
-"""WHICH data, fixed in advance: Merkle trees over canonical rows."""
+"""WHICH data, fixed in advance: canonical rows under Merkle trees, and proofs of what is and is not among them."""

@@ -10,11 +10,13 @@ class TrainwitnessError(Exception):
     """
 
     exit_code = 70
+    usual_hint: str | None = None
+    """What to do about errors of this class that bring no hint of their own."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = hint or self.usual_hint
 
     def diagnostics(self) -> str:
         """The message with its hint, as shown to a person."""
@@ -25,6 +27,7 @@ class UsageError(TrainwitnessError):
     """The request itself makes no sense: an unknown task, a batch larger than the data set."""
 
     exit_code = 2
+    usual_hint = "see --help"
 
 
 class NotCapturable(TrainwitnessError):
@@ -43,21 +46,38 @@ class DataDamaged(TrainwitnessError):
     """A data set's file is there but is not what it should be."""
 
     exit_code = 3
+    usual_hint = "get the file again from where the data set is published"
 
 
 class TraceDamaged(TrainwitnessError):
     """A trace is truncated, altered, mixed up or hostile."""
 
     exit_code = 3
+    usual_hint = "get the trace again from whoever made it; a damaged one cannot be verified"
 
 
 class TraceMismatch(TrainwitnessError):
     """A sound trace, but of another task, data set or configuration than the one asked for."""
 
     exit_code = 3
+    usual_hint = "trainwitness inspect TRACE says what the trace is of"
+
+
+class ResultDamaged(TrainwitnessError):
+    """A file that should be the JSON of a verb is not."""
+
+    exit_code = 3
+
+
+class EvidenceDamaged(TrainwitnessError):
+    """A commitment, proof, attestation, key or timestamp cannot be read, or is not of what it was given for."""
+
+    exit_code = 3
+    usual_hint = "give the file as trainwitness wrote it, and to the option it is meant for"
 
 
 class StorageError(TrainwitnessError):
     """The disk refused: full, read-only, or in use by another recorder."""
 
     exit_code = 3
+    usual_hint = "is it a file in a folder that is there, with room, and may you write to it?"

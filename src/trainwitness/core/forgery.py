@@ -34,5 +34,8 @@ class Forgery:
     cost: Cost
     problems: tuple[str, ...] = ()
     """Why a verifier refuses the batch whatever its error: rows outside the domain, the same batch."""
+    residual: float | None = None
+    """For attacks that aim at the same gradient: l2 between both batches' steps in float64, where rounding is far
+    below the error."""
     twins: int = 0
     """Rows of the data set with the content of an example that went: exchanging them is honest, and free."""

@@ -6,14 +6,15 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Precision = Literal["float32", "float16", "bfloat16", "float64"]
+Precision = Literal["float32", "float16", "bfloat16", "float64", "exact"]
 
 
 class Numerics(BaseModel):
     """Precision, device and kernel switches. A trace says which it was made with; a verifier chooses its own.
 
-    `float16` and `bfloat16` are mixed precision (autocast; float16 with a loss scaler). `threads` of None
-    leaves PyTorch's own choice.
+    `float16` and `bfloat16` are mixed precision (autocast; float16 with a loss scaler). `exact` is float64 whose
+    sums are exact in any order: the same bits whatever else is set here. `threads` of None leaves PyTorch's own
+    choice.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -35,6 +35,17 @@ def permutation(seed: int, count: int) -> npt.NDArray[np.int64]:
     return np.argsort(random_bits(seed, count), kind="stable")
 
 
+def gaussian(seed: int, count: int) -> npt.NDArray[np.float64]:
+    """`count` standard normal values by Box and Muller from pairs of random words.
+
+    The logarithm and the cosine may differ in the last bit between mathematical libraries; bits above float32 agree.
+    """
+    pairs = (random_bits(seed, 2 * ((count + 1) // 2)) >> np.uint64(11)).astype(np.float64).reshape(2, -1)
+    radius = np.sqrt(-2.0 * np.log((pairs[0] + 1) * 2.0**-53))
+    angle = 2 * np.pi * 2.0**-53 * pairs[1]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+
+
 def uniform(seed: int, count: int) -> npt.NDArray[np.float64]:
     """`count` values in [-1, 1): the upper 53 bits of each random word, scaled. Every operation is exact."""
     upper = (random_bits(seed, count) >> np.uint64(11)).astype(np.float64)

@@ -11,8 +11,16 @@ from trainwitness.core.numerics import Precision
 Answer = Literal["ACCEPT", "REJECT", "INCONCLUSIVE"]
 Standing = Literal["established", "refuted", "unknown"]
 PropertyName = Literal[
-    "reproduced", "exact", "initialised", "scheduled", "data_matches", "model_bound", "forgery_margin"
+    "reproduced",
+    "exact",
+    "initialised",
+    "scheduled",
+    "data_matches",
+    "data_committed",
+    "model_bound",
+    "forgery_margin",
 ]
+Grade = Literal["committed", "before_nonce", "time_stamped"]
 
 PROPERTIES: dict[PropertyName, str] = {
     "reproduced": "every step, computed again from its stored State and batch, gives the next State",
@@ -20,6 +28,7 @@ PROPERTIES: dict[PropertyName, str] = {
     "initialised": "the run began from parameters that its seed decides, with an empty optimiser",
     "scheduled": "learning rates and the order of rows are the task's, not chosen afterwards",
     "data_matches": "the rows are those of the verifier's own copy of the data set",
+    "data_committed": "the rows were fixed by a commitment; its grades say when",
     "model_bound": "the model file given is the final State",
     "forgery_margin": "no attack we know comes near the threshold with other data",
 }
@@ -63,7 +72,13 @@ class Threshold(BaseModel):
 
 MAX_SHARE = 0.05
 """An error of more than this share of the update, of a buffer or of the optimiser's state is never rounding."""
-_SHARES: dict[Precision, float] = {"float64": 1e-3, "float32": 1e-3, "float16": MAX_SHARE, "bfloat16": MAX_SHARE}
+_SHARES: dict[Precision, float] = {
+    "float64": 1e-3,
+    "float32": 1e-3,
+    "exact": 0.0,
+    "float16": MAX_SHARE,
+    "bfloat16": MAX_SHARE,
+}
 """Shares allowed where no calibration says better. Honest momentum differs by 1e-6 (float32) to a few percent."""
 
 
@@ -97,6 +112,8 @@ class Property(BaseModel):
 
     standing: Standing
     why: str
+    grades: list[Grade] = Field(default_factory=list)
+    """Of `data_committed`: the rows are the committed ones; the seeds come from a later nonce; a TSA saw the root."""
 
 
 class StepError(BaseModel):
@@ -144,3 +161,5 @@ class Verdict(BaseModel):
     recomputed_on: str
     task: dict[str, Any] | None = None
     """Name and options of the task that was recomputed, where it has a name."""
+    sample: dict[str, Any] | None = None
+    """Where only a sample was recomputed: which spans, and how likely that misses what was looked for."""

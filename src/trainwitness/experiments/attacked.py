@@ -24,7 +24,13 @@ def at_stages(task: Task, numerics: Numerics, stages: Sequence[int]) -> Iterator
         yield stage, run
 
 
-def problem_at(run: Stepper, step: int, count: int, *, pool_size: int, seed: int) -> Problem:
+SECONDS = 10.0
+"""Time for one attack."""
+
+
+def problem_at(
+    run: Stepper, step: int, count: int, *, pool_size: int, seed: int, seconds: float = SECONDS
+) -> Problem:
     """Forging `count` examples of a batch from where the run is; the run goes on undisturbed."""
     state, task = run.state(), run.task
     batch = task.schedule.batch(step)
@@ -32,8 +38,9 @@ def problem_at(run: Stepper, step: int, count: int, *, pool_size: int, seed: int
     after = adversary(state, batch)
     first = derive(seed, "position") % (batch.size - count + 1)
     return make_problem(
-        adversary, state, after, batch, positions=range(first, first + count), pool_size=pool_size, seed=seed
-    )
+        adversary, state, after, batch, positions=range(first, first + count), pool_size=pool_size, seed=seed,
+        seconds=seconds,
+    )  # fmt: skip
 
 
 def best(problem: Problem, attacks: Sequence[str], **settings: dict[str, Any]) -> Forgery:

@@ -25,6 +25,14 @@ EXPERIMENTS: dict[str, tuple[str, str]] = {
     "forging-stages": ("paper 000, Fig. 5-10; workshop Table 1", "forging error over training, and the margins"),
     "forging-loss": ("paper 000, Fig. 4 and 11", "what the error of forging one example follows"),
     "optimisation": ("workshop Fig. 2", "forging by gradient descent on the inputs"),
+    "exact-forging": ("paper 000, Fig. 12 and 13; workshop Fig. 3", "real-valued batches with the same gradient"),
+    "lattice-forging": ("paper 000, section 5.4, conjecture", "valid batches with the same gradient"),
+    "fibre-forging": ("beyond the papers", "the same gradient where no layer has a null space"),
+    "table4": ("paper 000, Table 4", "every batch of a small domain: is there one with the same exact gradient?"),
+    "certificate": ("Baluta et al. 2023", "pools in which no other choice has the same exact gradient sum"),
+    "batch-scaling": ("Thudi et al. 2022", "how the error of forging falls with the batch size"),
+    "epochs": ("beyond the papers", "one content per index: how many epochs forging survives"),
+    "dp": ("beyond the papers", "forging and verifying DP-SGD, with the noise's seed recorded or not"),
     "label-methods": ("paper 004, Table 1", "label restoration by seven methods, untrained models"),
     "label-batches": ("paper 004, Fig. 3", "label restoration by batch size and depth"),
     "label-stages": ("paper 004, Fig. 2", "label restoration over training"),
@@ -36,6 +44,9 @@ EXPERIMENTS: dict[str, tuple[str, str]] = {
     "dlg-defences": ("DLG deck", "defences against DLG, and their cost"),
     "leaked-text": ("DLG deck", "tokens and their order from a transformer's gradient"),
     "accuracy": ("paper 000, Table 5", "accuracy of the trained models and its spread"),
+    "exact-accuracy": ("beyond the papers", "exact arithmetic trains as well as float32"),
+    "exact-hardware": ("the papers' wish for eps = 0", "exact digests under every setting and across devices"),
+    "exact-attacks": ("beyond the papers", "does any forged batch give an exact step's digest"),
 }
 """Name to what it reproduces and what it is about; the module has the same name."""
 

@@ -24,10 +24,10 @@ def run(setting: Setting) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     measured: dict[str, Any] = {}
     names = ("vggmini-cifar10",) if setting.cuda else ("lenet-mnist", "fcn-adult")[: 1 if setting.quick else 2]
-    examples, pool = (12, 200) if setting.quick else (100, 1000) if not setting.cuda else (40, 200)
+    examples, pool = (12, 200) if setting.quick else (40, 200) if setting.cuda else (60, 1000)
     for name in names:
         task = setting.task(name, batch_size=100)
-        for stage in (20,) if setting.quick else (300, 1000, 3000) if not setting.cuda else (300,):
+        for stage in (20,) if setting.quick else (300,) if setting.cuda else (300, 3000):
             _, trained = next(at_stages(task, setting.numerics(), [stage]))
             errors, losses, distances = [], [], []
             for k in range(examples):

@@ -15,8 +15,8 @@ PRECISIONS: tuple[Precision, ...] = ("float32", "float16", "bfloat16")
 PAPER_ORDERS = {"float32": 4, "float16": 4, "bfloat16": 2}
 """Orders of magnitude above the benign error at fraction 1, "at least", for every task."""
 STAGES = {
-    "lenet-mnist": (0, 300, 1000, 3000),
-    "fcn-adult": (0, 300, 1000, 3000),
+    "lenet-mnist": (0, 300, 1000, 2000),
+    "fcn-adult": (0, 300, 1000, 2000),
     "vggmini-cifar10": (0, 300),
     "transformer-imdb": (0, 300),
 }
@@ -32,7 +32,7 @@ def run(setting: Setting) -> dict[str, Any]:
             task = setting.task(name, batch_size=100)
             numerics = setting.numerics(precision)
             setting.advance(f"{name}, {precision}: benign error")
-            noise = calibrate(task, numerics=numerics, steps=5 if setting.quick or setting.cuda else 20)
+            noise = calibrate(task, numerics=numerics, steps=5 if setting.quick or setting.cuda else 10)
             threshold = Extreme(noise).threshold().value
             found = []
             for stage, trained in at_stages(task, numerics, (0, 20) if setting.quick else STAGES[name]):

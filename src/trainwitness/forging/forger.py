@@ -20,9 +20,16 @@ FORGERS: dict[str, str] = {
     "efficient-greedy": "best of M random batches, scored from single gradients (Kong et al.)",
     "neighbour": "the nearest example of the same class (Zhang et al.)",
     "optimise": "gradient descent on the inputs, then onto the domain (workshop paper)",
+    "null-space": "real-valued inputs with the same gradient (Proposition 2)",
+    "error-matrix": "real-valued inputs and labels with the same gradient, one layer (Proposition 3)",
+    "relabel": "the same inputs with labels exchanged so that the gradient stays",
+    "lattice": "other valid inputs with the same gradient, where the first layer has a null space",
+    "fibre": "real-valued inputs with the same gradient, by Newton steps, for any smooth network",
 }
 """Name to what the attack does; the module has the same name. The first is the default."""
 DEFAULT = next(iter(FORGERS))
+EXACT = frozenset({"null-space", "error-matrix", "relabel", "lattice", "fibre"})
+"""Attacks that aim at the same gradient; their forgeries have a residual in float64 too."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,8 @@ class Choice:
     candidates: int
     real: Array | None = None
     """Inputs of the whole batch that are no rows of the data set, if the attack left the domain."""
+    labels: Array | None = None
+    """With `real`: labels of the whole batch, where they are not those of its rows; real vectors if made up."""
 
 
 class Forger(Protocol):
@@ -67,6 +76,7 @@ def checked(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
             )
         kind = type(known[key])
         value = {"true": True, "false": False}.get(str(given), given) if kind is bool else given
+        value = tuple(value) if kind is tuple and isinstance(value, list) else value
         if not isinstance(value, (int, float) if kind is float else kind):
             raise UsageError(f"{name}: {key}={value} is not of the kind of {key}={known[key]}")
         taken[key] = value

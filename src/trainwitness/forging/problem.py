@@ -10,11 +10,14 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from trainwitness.core.batch import Batch
+from trainwitness.core.canonical import row_bytes
 from trainwitness.core.errors import UsageError
 from trainwitness.core.seeds import derive, permutation
 from trainwitness.core.state import State
+from trainwitness.tasks.domain import Array
 from trainwitness.training.per_example import BUDGET, PerExample
 from trainwitness.training.stepper import Stepper
+from trainwitness.verification.cast import cast
 
 SKETCH = 8192
 """Width of the gradients' sketch that candidates are searched with; squared distances are off by about 1.5%."""
@@ -73,6 +76,20 @@ class Problem:
             micros.append(tuple(flat[first : first + len(micro)]))
             first += len(micro)
         return replace(self.batch, rows=tuple(micros))
+
+    def carrying(self, places: Sequence[int], rows: Sequence[int], inputs: Array, labels: Array) -> Batch:
+        """The batch with new content at `places`, under the numbers of other rows."""
+        shape, dtype = self.stepper.task.dataset.inputs.shape[1:], self.stepper.task.dataset.inputs.dtype
+        whole = inputs.reshape(len(places), *shape).astype(dtype)
+        carried = {k: row_bytes((whole[number], labels[number])) for number, k in enumerate(places)}
+        return replace(replace(self, positions=tuple(places)).batch_with(rows), carried=carried)
+
+    def in_float64(self) -> Problem:
+        """The same problem for a step computed in float64."""
+        fine = Stepper(self.stepper.task, self.stepper.numerics.model_copy(update={"precision": "float64"}))
+        kept = cast(self.before, torch.float64).tensors.items()
+        before = State({name: tensor for name, tensor in kept if not name.startswith("scaler/")})
+        return replace(self, stepper=fine, before=before, after=fine(before, self.batch))
 
     def error(self, batch: Batch) -> float:
         """l2 between the stored parameters and g(before, batch)."""

@@ -61,18 +61,24 @@ class Dataset:
 
     def rows(self) -> Iterator[bytes]:
         """The canonical bytes of every row, in order."""
+        for block in self.blocks():
+            yield from block
+
+    def blocks(self, prefix: bytes = b"") -> Iterator[list[bytes]]:
+        """The same, many at a time and each after `prefix`."""
         # All rows share the same headers, so they lie ready in a block whose other bytes are overwritten.
-        start = struct.pack("<I", 2) + array_header(self.inputs.dtype.name, self.inputs.shape[1:])
+        start = prefix + struct.pack("<I", 2) + array_header(self.inputs.dtype.name, self.inputs.shape[1:])
         middle = array_header(self.labels.dtype.name, self.labels.shape[1:])
         inputs, labels = (_as_bytes(array) for array in (self.inputs, self.labels))
         template = start + bytes(inputs.shape[1]) + middle + bytes(labels.shape[1])
-        first, last = len(start), len(template) - labels.shape[1]
+        first, width = len(start), len(template)
         block = np.tile(np.frombuffer(template, np.uint8), (_ROWS_AT_ONCE, 1))
         for at in range(0, len(self), _ROWS_AT_ONCE):
             count = min(_ROWS_AT_ONCE, len(self) - at)
             block[:count, first : first + inputs.shape[1]] = inputs[at : at + count]
-            block[:count, last:] = labels[at : at + count]
-            yield from (row.tobytes() for row in block[:count])
+            block[:count, width - labels.shape[1] :] = labels[at : at + count]
+            content = block[:count].tobytes()
+            yield [content[k : k + width] for k in range(0, len(content), width)]
 
     def fetch(
         self, indices: Sequence[int], carried: Mapping[int, bytes] | None = None

@@ -10,6 +10,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import nn
 
+from trainwitness.core.errors import UsageError
 from trainwitness.tasks.dataset import Dataset
 from trainwitness.tasks.schedule import Schedule
 
@@ -24,6 +25,25 @@ class TaskSpec(BaseModel):
 
     name: str = Field(max_length=256)
     options: dict[str, Option] = Field(default_factory=dict, max_length=64)
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """DP-SGD: every example's gradient is cut to l2 norm `clip`, and the sum gets Gaussian noise.
+
+    The noise has standard deviation `noise * clip` in every parameter and derives from the run's seed and the step,
+    so a verifier recomputes it. Nothing here accounts for a privacy budget, and whoever has the seed has no noise.
+    """
+
+    clip: float
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (self.clip > 0 and self.noise >= 0):
+            raise UsageError(
+                f"clip={self.clip} with noise={self.noise}",
+                hint="clip is a norm above 0; noise is a multiple of it, 0 or more",
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +68,8 @@ class Task:
     correct: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None
     """`correct(output, labels)`: which rows of a batch are classified correctly, for reporting accuracy."""
     spec: TaskSpec | None = None
+    privacy: Privacy | None = None
+    """Clipping and noise (DP-SGD), or none."""
 
 
 def parameter_count(model: Callable[[], nn.Module]) -> int:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trainwitness.core.errors import StorageError
+from trainwitness.core.files import storage_errors
 from trainwitness.trace.reader import Trace
 from trainwitness.trace.store import Store, open_store
-from trainwitness.trace.writer import storage_errors
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import bisect
 import contextlib
 import functools
@@ -11,18 +9,21 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, TypeVar
 
 from trainwitness.commitments.merkle import Frontier
 from trainwitness.core.batch import Batch
 from trainwitness.core.errors import TraceDamaged, UsageError
 from trainwitness.core.state import State
 from trainwitness.trace import format as f
-from trainwitness.trace.chunk import ChunkReader, Frame
+from trainwitness.trace.chunk import ChunkReader, Frame, RecordReader
 from trainwitness.trace.codec import decode
 from trainwitness.trace.layout import EMPTY, Buffer, Layout
+from trainwitness.trace.rows import record_batch as record_batch
 from trainwitness.trace.store import Store, open_store, read_all
 
 Progress = Callable[[int], None]
+Kind = TypeVar("Kind", bound=RecordReader)
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,14 @@ class Trace:
     >>> for segment in trace.segments(): print(segment.records[0].step)          # doctest: +SKIP
     """
 
+    KIND: ClassVar[type[RecordReader]] = ChunkReader
+
     def __init__(self, path: Path, store: Store) -> None:
         self.path, self._store = path, store
         names = store.names()
         if f.MANIFEST not in names:
             raise TraceDamaged(f"{path}: no {f.MANIFEST}: not a trace", hint="name a trace folder or a packed trace")
-        self.manifest, self.id = f.load(f.Manifest, read_all(store, f.MANIFEST), f.MANIFEST)
+        self.manifest, self.id = _manifest(store)
         self.seal = self._load_seal() if f.SEAL in names else None
         self.chunks = _contiguous(names, f.chunk_name, 0)
         self.sessions, self.session_digests = self._load_sessions(_contiguous(names, f.session_name, 1))
@@ -82,8 +85,12 @@ class Trace:
 
     @classmethod
     def open(cls, path: Path | str) -> Trace:
-        """Opens a trace folder or packed trace."""
-        return cls(Path(path), open_store(Path(path)))
+        """Opens a trace folder or packed trace; one of exact arithmetic as an `ExactTrace`."""
+        from trainwitness.trace.exact_reader import ExactTrace  # it builds upon this class
+
+        store = open_store(Path(path))
+        exact = f.MANIFEST in store.names() and _manifest(store)[0].format == f.EXACT_FORMAT
+        return (ExactTrace if exact else cls)(Path(path), store)
 
     @property
     def sealed(self) -> bool:
@@ -218,7 +225,7 @@ class Trace:
         """Each chunk's first step and stated digest; the digest is checked when the chunk is read."""
         previous = f.NO_DIGEST
         for number in range(self.chunks):
-            with self._chunk(number, check=False) as chunk:
+            with self._open_chunk(self.KIND, number, check=False) as chunk:
                 if chunk.header.previous != previous:
                     raise TraceDamaged(f"{chunk.name}: follows chunk {chunk.header.previous}, not {previous}")
                 self._first_steps.append(chunk.header.first_step)
@@ -228,11 +235,14 @@ class Trace:
         if first[:1] not in ([], [0]) or any(a >= b for a, b in itertools.pairwise(first)):
             raise TraceDamaged(f"{self.path}: the chunks begin with steps {first[:10]}")
 
+    def _chunk(self, index: int, *, check: bool = True) -> contextlib.AbstractContextManager[ChunkReader]:
+        return self._open_chunk(ChunkReader, index, check=check)
+
     @contextlib.contextmanager
-    def _chunk(self, index: int, *, check: bool = True) -> Iterator[ChunkReader]:
+    def _open_chunk(self, kind: type[Kind], index: int, *, check: bool = True) -> Iterator[Kind]:
         name = f.chunk_name(index)
         with self._store.open(name) as file:
-            chunk = ChunkReader(file, name, check=check)
+            chunk = kind(file, name, check=check)
             header = chunk.header
             if (header.trace, header.index) != (self.id, index):
                 raise TraceDamaged(f"{name}: is chunk {header.index} of trace {header.trace}, not of this one")
@@ -241,10 +251,14 @@ class Trace:
             yield chunk
 
 
+def _manifest(store: Store) -> tuple[f.Manifest, str]:
+    return f.load(f.Manifest, read_all(store, f.MANIFEST), f.MANIFEST)
+
+
 def _keyframe(chunk: ChunkReader) -> Buffer:
     where = f"{chunk.name} (keyframe)"
     buffer = decode(chunk.keyframe(), Layout.from_table(chunk.header.tensors, where), EMPTY, where)
-    _check_state(buffer, chunk.header.state, where)
+    check_state(buffer, chunk.header.state, where)
     return buffer
 
 
@@ -269,26 +283,15 @@ def _decode(chunk: ChunkReader, last_state: str | None) -> Iterator[Segment]:
         leaves.append(frame.leaf)
         if record.state is not None:
             following = decode(frame.data, layout, current, where, rate=record.predict)
-            _check_state(following, record.state, where)
+            check_state(following, record.state, where)
             yield Segment(current.state(), tuple(records), tuple(leaves), following.state())
             current, records, leaves = following, [], []
     if records or expected == chunk.header.first_step:
         raise TraceDamaged(f"{chunk.name}: ends without the State of its last step")
 
 
-def record_batch(record: f.StepRecord) -> Batch:
-    """The batch of a step."""
-    try:
-        carried = {int(k): base64.b64decode(row, validate=True) for k, row in record.carried.items()}
-    except (ValueError, binascii.Error) as error:
-        raise TraceDamaged(f"step {record.step}: a carried row is not base64: {error}") from error
-    size = sum(map(len, record.rows))
-    if any(not 0 <= k < size for k in carried):
-        raise TraceDamaged(f"step {record.step}: a carried row for a position outside the batch of {size}")
-    return Batch(record.step, record.epoch, tuple(map(tuple, record.rows)), carried)
-
-
-def _check_state(buffer: Buffer, stated: str, where: str) -> None:
+def check_state(buffer: Buffer, stated: str, where: str) -> None:
+    """Refuses a State that is not the one whose digest is stated."""
     if buffer.state().digest().hex() != stated:
         raise TraceDamaged(f"{where}: the State does not have the digest the record states")
 

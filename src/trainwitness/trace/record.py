@@ -11,13 +11,16 @@ from pathlib import Path
 
 import torch
 
-from trainwitness.commitments.merkle import Frontier
+from trainwitness.commitments.commitment import commit
+from trainwitness.commitments.sources import rows_of
 from trainwitness.core.errors import StorageError, UsageError
+from trainwitness.core.files import storage_errors
 from trainwitness.core.numerics import Numerics
 from trainwitness.tasks.dataset import Dataset
 from trainwitness.tasks.task import Task
 from trainwitness.trace import format as f
 from trainwitness.trace.codec import encode
+from trainwitness.trace.exact_record import record_exact
 from trainwitness.trace.layout import EMPTY, Buffer
 from trainwitness.trace.recorder import Recorder
 from trainwitness.training.evaluate import accuracy
@@ -53,12 +56,18 @@ def record(
     *,
     steps: int,
     numerics: Numerics | None = None,
-    checkpoint_every: int = 1,
+    checkpoint_every: int | None = None,
     chunk_steps: int = f.CHUNK_STEPS,
     resume: bool = False,
+    explicit_rows: bool = False,
+    save_model: Path | None = None,
     on_step: OnStep | None = None,
 ) -> Recorded:
     """Trains `task` for `steps` steps and records every one of them under `path`.
+
+    Of every `checkpoint_every`-th step the State is kept: all of them by default, in exact arithmetic one in 4,096.
+    `explicit_rows` writes the rows of every step into an exact trace; otherwise the schedule's seed gives them.
+    `save_model` names a safetensors file for the final State's parameters and buffers.
 
     >>> from trainwitness.tasks.registry import build_task
     >>> record(build_task("softmax-digits"), "run.trace", steps=10).steps        # doctest: +SKIP
@@ -67,8 +76,61 @@ def record(
     if steps < 1:
         raise UsageError(f"{steps} steps", hint="record at least one step")
     numerics = with_threads(numerics or Numerics())
+    if checkpoint_every is not None and checkpoint_every < 1:
+        raise UsageError("checkpoint_every must be at least 1")
+    if explicit_rows and numerics.precision != "exact":
+        raise UsageError("explicit rows in a float trace", hint="float traces always hold their rows")
     stepper = Stepper(task, numerics)
-    started, losses = time.perf_counter(), list[float]()
+    started, losses = time.perf_counter(), list[torch.Tensor]()
+
+    def note(step: int, loss: torch.Tensor) -> None:
+        losses[1:] = [loss.detach()]
+        if on_step:
+            on_step(step, loss)
+
+    if numerics.precision == "exact":
+        record_exact(
+            stepper,
+            Path(path),
+            dataset_facts(task.dataset),
+            steps=steps,
+            checkpoint_every=checkpoint_every or f.EXACT_CHECKPOINT_EVERY,
+            chunk_steps=chunk_steps,
+            resume=resume,
+            explicit_rows=explicit_rows,
+            on_step=note,
+        )
+    else:
+        _record(stepper, path, steps, checkpoint_every or 1, chunk_steps, resume, note)
+    if save_model is not None:
+        _save_model(stepper, save_model)
+    return Recorded(
+        path=Path(path),
+        steps=steps,
+        first_loss=losses[0].item() if losses else None,
+        last_loss=losses[-1].item() if losses else None,
+        test_accuracy=accuracy(stepper),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _save_model(stepper: Stepper, path: Path) -> None:
+    from safetensors.torch import save_file
+
+    with storage_errors(path, "saving the model"):
+        save_file({name: tensor.cpu().contiguous() for name, tensor in stepper.live.model.state_dict().items()}, path)
+
+
+def _record(
+    stepper: Stepper,
+    path: Path | str,
+    steps: int,
+    checkpoint_every: int,
+    chunk_steps: int,
+    resume: bool,
+    note: OnStep,
+) -> None:
+    task = stepper.task
     with Recorder(
         path,
         model=stepper.live.model,
@@ -76,7 +138,7 @@ def record(
         scaler=stepper.scaler,
         seed=task.seed,
         task=task.spec,
-        numerics=numerics,
+        numerics=stepper.numerics,
         data=dataset_facts(task.dataset),
         initialisation=task.initialisation,
         order=task.schedule.describe(),
@@ -86,25 +148,14 @@ def record(
     ) as recorder:
         if recorder.steps > steps:
             raise UsageError(f"{path}: {recorder.steps} steps are recorded already, {steps} were asked for")
-        first = recorder.steps
-        for step in range(first, steps):
+        for step in range(recorder.steps, steps):
             batch = task.schedule.batch(step)
-            loss = stepper.run(batch, functools.partial(recorder.batch, epoch=batch.epoch))
-            if step in (first, steps - 1):
-                losses.append(loss.item())
-            if on_step:
-                on_step(step, loss)
-    return Recorded(
-        path=Path(path),
-        steps=steps,
-        first_loss=losses[0] if losses else None,
-        last_loss=losses[-1] if losses else None,
-        test_accuracy=accuracy(stepper),
-        seconds=time.perf_counter() - started,
-    )
+            note(step, stepper.run(batch, functools.partial(recorder.batch, epoch=batch.epoch)))
 
 
-def estimate(task: Task, *, steps: int, numerics: Numerics | None = None, checkpoint_every: int = 1) -> Estimate:
+def estimate(
+    task: Task, *, steps: int, numerics: Numerics | None = None, checkpoint_every: int | None = None
+) -> Estimate:
     """Time and size of a recording, from three steps that are run and encoded but not kept."""
     stepper = Stepper(task, with_threads(numerics or Numerics()))
     before = Buffer.of(stepper.live.tensors())
@@ -115,7 +166,10 @@ def estimate(task: Task, *, steps: int, numerics: Numerics | None = None, checkp
         after = Buffer.of(stepper.live.tensors())
         frame = len(encode(after, before)) + 5 * task.schedule.batch(step).size
         seconds, before = time.perf_counter() - started, after  # the last: the first ones warm up
-    stored = keyframe * (1 + steps // f.CHUNK_STEPS) + frame * max(1, steps // checkpoint_every)
+    if stepper.exact:
+        stored = keyframe * (steps // (checkpoint_every or f.EXACT_CHECKPOINT_EVERY)) + f.LEAF_BYTES * steps
+    else:
+        stored = keyframe * (1 + steps // f.CHUNK_STEPS) + frame * max(1, steps // (checkpoint_every or 1))
     return Estimate(steps=steps, seconds=seconds * steps, stored_bytes=stored)
 
 
@@ -132,8 +186,7 @@ def check_room(path: Path, needed: int) -> None:
 
 def dataset_facts(dataset: Dataset) -> f.DataFacts:
     """The manifest's facts about a Dataset."""
-    root = Frontier(dataset.rows()).root().hex()
-    return f.DataFacts(name=dataset.name, rows=len(dataset), row_schema=dataset.schema, root=root)
+    return commit(rows_of(dataset)).data
 
 
 def with_threads(numerics: Numerics) -> Numerics:

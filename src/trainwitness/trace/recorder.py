@@ -24,7 +24,7 @@ from trainwitness.trace.plain import from_json, to_json
 from trainwitness.trace.position import Position
 from trainwitness.trace.reader import Trace
 from trainwitness.trace.rows import data_facts, indexed_loader, row_numbers
-from trainwitness.trace.writer import FolderLock, TraceWriter
+from trainwitness.trace.writer import FolderLock, TraceWriter, refuse_used_folder
 from trainwitness.training.apply_numerics import AUTOCAST_DTYPE, current_numerics
 from trainwitness.training.live import Live
 from trainwitness.training.randomness import seed_epoch, seed_micro_batch
@@ -98,7 +98,7 @@ class Recorder:
         self._initial: Buffer | None = None
         self._lock = FolderLock(self.path)
         try:
-            self._resume() if resume else self._refuse_used_folder()
+            self._resume() if resume else refuse_used_folder(self.path)
         except BaseException:
             self._lock.release()
             raise
@@ -323,18 +323,9 @@ class Recorder:
         if self._closed:
             raise UsageError("this recorder is closed")
 
-    def _refuse_used_folder(self) -> None:
-        used = [entry.name for entry in self.path.iterdir() if entry.name != f.LOCK]
-        if f.MANIFEST in used:
-            raise StorageError(
-                f"{self.path}: already holds a trace", hint="choose another folder, or resume it if it is unsealed"
-            )
-        if any(not name.endswith(f.TEMPORARY) for name in used):
-            raise StorageError(f"{self.path}: not empty: {sorted(used)[0]}", hint="choose another folder")
-
     def _resume(self) -> None:
         if not (self.path / f.MANIFEST).exists():
-            self._refuse_used_folder()
+            refuse_used_folder(self.path)
             return  # killed before its first step was over: begin anew
         trace = Trace.open(self.path)
         if trace.sealed:

@@ -1,7 +1,9 @@
-"""Rows of a user's PyTorch data set: their canonical bytes, and which of them make each batch of a loader."""
+"""Rows of a user's PyTorch data set, which of them make a loader's batches, and batches as a trace stores them."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,9 +12,10 @@ from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
 
 from trainwitness.commitments.merkle import Frontier
+from trainwitness.core.batch import Batch
 from trainwitness.core.canonical import row_bytes
-from trainwitness.core.errors import NotCapturable
-from trainwitness.trace.format import DataFacts
+from trainwitness.core.errors import NotCapturable, TraceDamaged
+from trainwitness.trace.format import DataFacts, ExactBatch, StepRecord
 
 
 def canonical_row(dataset: TorchDataset[Any], index: int) -> bytes:
@@ -139,3 +142,20 @@ def row_numbers(indices: Any) -> list[int]:
     if any(number < 0 for number in numbers):
         raise NotCapturable(f"a sampler gave the negative row number {min(numbers)}")
     return numbers
+
+
+def record_batch(record: StepRecord) -> Batch:
+    """The batch of a step."""
+    return stored_batch(record.step, record)
+
+
+def stored_batch(step: int, record: StepRecord | ExactBatch) -> Batch:
+    """The batch of a step from its rows as stored."""
+    try:
+        carried = {int(k): base64.b64decode(row, validate=True) for k, row in record.carried.items()}
+    except (ValueError, binascii.Error) as error:
+        raise TraceDamaged(f"step {step}: a carried row is not base64: {error}") from error
+    size = sum(map(len, record.rows))
+    if any(not 0 <= k < size for k in carried):
+        raise TraceDamaged(f"step {step}: a carried row for a position outside the batch of {size}")
+    return Batch(step, record.epoch, tuple(map(tuple, record.rows)), carried)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from trainwitness.commitments.merkle import Frontier
 from trainwitness.core.environment import Environment
 from trainwitness.core.errors import StorageError
+from trainwitness.core.files import storage_errors, write_whole
 from trainwitness.trace import format as f
-from trainwitness.trace.chunk import ChunkWriter, sync_folder
+from trainwitness.trace.chunk import ChunkWriter
 from trainwitness.trace.codec import Encoder, predict
 from trainwitness.trace.layout import EMPTY, Buffer
 from trainwitness.trace.reader import Trace
@@ -45,6 +45,17 @@ class FolderLock:
             self._file.close()
 
 
+def refuse_used_folder(folder: Path) -> None:
+    """A recording begins in a folder that holds nothing but the leftovers of one that never began."""
+    used = [entry.name for entry in folder.iterdir() if entry.name != f.LOCK]
+    if f.MANIFEST in used:
+        raise StorageError(
+            f"{folder}: already holds a trace", hint="choose another folder, or resume it if it is unsealed"
+        )
+    if any(not name.endswith(f.TEMPORARY) for name in used):
+        raise StorageError(f"{folder}: not empty: {sorted(used)[0]}", hint="choose another folder")
+
+
 class TraceWriter:
     """Writes one trace into a locked folder. Not for several threads at once."""
 
@@ -66,7 +77,7 @@ class TraceWriter:
         """Begins a trace with its initial State."""
         with storage_errors(folder):
             content, trace_id = f.dump(manifest)
-            _write_whole(folder / f.MANIFEST, content)
+            write_whole(folder / f.MANIFEST, content)
         return cls(folder, manifest, trace_id, initial)
 
     @classmethod
@@ -86,7 +97,7 @@ class TraceWriter:
         with storage_errors(folder):
             for leftover in folder.glob(f"*{f.TEMPORARY}"):
                 leftover.unlink()
-            _write_whole(folder / f.session_name(number), content)
+            write_whole(folder / f.session_name(number), content)
         writer._sessions = [*trace.session_digests, digest]
         return writer
 
@@ -155,7 +166,7 @@ class TraceWriter:
             final_state=self._last_digest,
         )
         with storage_errors(self._folder):
-            _write_whole(self._folder / f.SEAL, f.dump(seal)[0])
+            write_whole(self._folder / f.SEAL, f.dump(seal)[0])
         return seal.step_root
 
     def abandon(self) -> None:
@@ -182,30 +193,3 @@ def _momentum_rate(record: f.StepRecord) -> float | None:
     group = record.groups[0] if record.groups else {}
     rate, momentum = group.get("lr"), group.get("momentum")
     return rate if momentum and isinstance(rate, float) and group.get("nesterov") is False else None
-
-
-@contextmanager
-def storage_errors(path: Path, doing: str = "recording") -> Iterator[None]:
-    """Turns the system's refusals into one StorageError."""
-    try:
-        yield
-    except OSError as error:
-        rest = "; what was written before opens, and resuming goes on from there" if doing == "recording" else ""
-        raise StorageError(
-            f"{path}: {doing} stopped: {error.strerror or error}", hint=f"make room or name another place{rest}"
-        ) from error
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    temporary = path.with_suffix(f.TEMPORARY)
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)

@@ -16,6 +16,7 @@ COMPUTE_DTYPE: dict[Precision, torch.dtype] = {
     "float16": torch.float32,
     "bfloat16": torch.float32,
     "float64": torch.float64,
+    "exact": torch.float64,
 }
 """The dtype parameters are kept in; mixed precision lowers single operations only."""
 
@@ -29,7 +30,7 @@ def check_device(numerics: Numerics) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise UsageError(
-            f"device {numerics.device!r} cannot be used here: {str(error).splitlines()[0]}",
+            f"device {numerics.device!r} cannot be used here: {str(error).splitlines()[0].partition('. ')[0]}",
             hint="use --device cpu, or cuda on a machine with a GPU",
         ) from error
     return device

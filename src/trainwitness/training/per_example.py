@@ -12,6 +12,7 @@ from trainwitness.core.errors import UsageError
 from trainwitness.core.seeds import random_bits
 from trainwitness.core.state import State
 from trainwitness.training.apply_numerics import applied
+from trainwitness.training.single import SingleGradients, clipped, flat, trained
 from trainwitness.training.stepper import Stepper, fetch
 
 BUDGET = 2 << 30
@@ -19,7 +20,7 @@ BUDGET = 2 << 30
 
 
 class PerExample:
-    """Per-example gradients of the training loss at one State, by `torch.func`.
+    """Per-example gradients of the training loss at one State; clipped where the task clips them (DP-SGD).
 
     Nothing here holds more than `budget` bytes of gradients: larger matrices come in pieces, as a sketch of fixed
     width, or as their sum. `computed` counts the gradients.
@@ -28,23 +29,12 @@ class PerExample:
     def __init__(self, stepper: Stepper, state: State, *, budget: int = BUDGET) -> None:
         self._stepper, self._budget, self.computed = stepper, budget, 0
         model = stepper.live.model
-        if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
-            raise UsageError(
-                "with batch norm an example has no gradient of its own",
-                hint="attacks that score single examples need a model without it",
-            )
+        self._single = SingleGradients(model, stepper.task.loss)
         self._parameters = {
-            name: state.tensors[f"param/{name}"].to(stepper.device, stepper.dtype)
-            for name, parameter in model.named_parameters()
-            if parameter.requires_grad
+            name: state.tensors[f"param/{name}"].to(stepper.device, stepper.dtype) for name in trained(model)
         }
         self._sizes = {name: tensor.numel() for name, tensor in self._parameters.items()}
         self.width = sum(self._sizes.values())
-        self._gradient = torch.func.vmap(torch.func.grad(self._loss), in_dims=(None, 0, 0), randomness="different")
-
-    def _loss(self, parameters: dict[str, torch.Tensor], one: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        output = torch.func.functional_call(self._stepper.live.model, parameters, (one.unsqueeze(0),))
-        return self._stepper.task.loss(output, label.unsqueeze(0))
 
     def pieces(self, rows: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
         """(first position, gradients) for consecutive rows, as many at a time as an eighth of the budget holds."""
@@ -56,9 +46,10 @@ class PerExample:
         stepper = self._stepper
         inputs, labels = fetch(stepper.task.dataset, rows, stepper.device, stepper.dtype)
         with applied(stepper.numerics):
-            found = self._gradient(self._parameters, inputs, labels)
+            gradients = flat(self._single(self._parameters, inputs, labels)[0])
         self.computed += len(rows)
-        return torch.cat([found[name].reshape(len(rows), -1) for name in self._parameters], dim=1)
+        privacy = stepper.task.privacy
+        return clipped(gradients, privacy.clip) if privacy else gradients
 
     def total(self, rows: Sequence[int]) -> torch.Tensor:
         """The sum of the rows' gradients, in float64."""

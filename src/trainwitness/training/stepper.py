@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import torch
 
 from trainwitness.core.batch import Batch
+from trainwitness.core.errors import UsageError
 from trainwitness.core.numerics import Numerics
+from trainwitness.core.seeds import derive
 from trainwitness.core.state import State
 from trainwitness.tasks.dataset import Dataset
 from trainwitness.tasks.initial import initial_model
 from trainwitness.tasks.task import Task
 from trainwitness.training.apply_numerics import COMPUTE_DTYPE, applied, autocast, check_device
+from trainwitness.training.exact.arithmetic import arithmetic
+from trainwitness.training.exact.convert import check_supported
+from trainwitness.training.exact.leaf import leaf
+from trainwitness.training.exact.optimisers import exact_optimizer
+from trainwitness.training.exact.witness import Witness
 from trainwitness.training.live import Live
+from trainwitness.training.private import PrivateGradient
 from trainwitness.training.randomness import seed_micro_batch
 
 Announce = Callable[[Sequence[int]], None]
@@ -33,8 +42,19 @@ class Stepper:
         self.dtype = COMPUTE_DTYPE[self.numerics.precision]
         model = initial_model(task).to(self.device, self.dtype)
         optimizer = task.optimizer(model.parameters(), task.schedule.learning_rate(0))
+        self.exact = self.numerics.precision == "exact"
+        self.witnesses: list[Witness] = []
+        """In exact arithmetic: what each micro-batch of the last step left behind."""
+        self.capture = False
+        """Whether they are to keep the operands of gradient sums too."""
+        if self.exact:
+            if task.privacy:
+                raise UsageError("private steps have no exact twin", hint="train without privacy, or in float32")
+            check_supported(model)
+            optimizer = exact_optimizer(optimizer)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.numerics.precision == "float16")
         self.live = Live(model.train(), optimizer, self.scaler)
+        self._private = PrivateGradient(model, task.loss, task.privacy, self.numerics) if task.privacy else None
 
     def __call__(self, state: State, batch: Batch) -> State:
         self.load(state)
@@ -51,27 +71,57 @@ class Stepper:
 
     def run(self, batch: Batch, announce: Announce | None = None) -> torch.Tensor:
         """One step from the live State; returns the mean loss. `announce` hears of each micro-batch before it."""
-        model, optimizer = self.live.model, self.live.optimizer
+        optimizer = self.live.optimizer
         for group in optimizer.param_groups:
             group["lr"] = self.task.schedule.learning_rate(batch.step)
         optimizer.zero_grad(set_to_none=True)
         total, first = torch.zeros((), device=self.device), 0
+        self.witnesses = []
         with applied(self.numerics):
             for micro, rows in enumerate(batch.rows):
                 if announce is not None:
                     announce(rows)
                 seed_micro_batch(self.task.seed, batch.step, micro)
                 carried = {k - first: row for k, row in batch.carried.items() if first <= k < first + len(rows)}
-                inputs, labels = fetch(self.task.dataset, rows, self.device, self.dtype, carried)
-                with autocast(self.numerics):
-                    loss = self.task.loss(model(inputs), labels)
-                # Equal weight per example: the mean over the batch, whatever the micro-batches.
-                share = loss if len(rows) == batch.size else loss * (len(rows) / batch.size)
-                torch.autograd.backward(self.scaler.scale(share))
-                total, first = total + share.detach(), first + len(rows)
+                inputs, labels = self._fetch(rows, carried)
+                share = self._backward(inputs, labels, batch, micro)
+                total, first = total + share, first + len(rows)
+            for witness in self.witnesses:
+                witness.check()
+            if self._private is not None:
+                self._private.add_noise(self.task.seed, batch.step, batch.size)
             self.scaler.step(optimizer)
             self.scaler.update()
         return total
+
+    def _backward(self, inputs: torch.Tensor, labels: torch.Tensor, batch: Batch, micro: int) -> torch.Tensor:
+        """Adds a micro-batch to the gradients; returns its share of the batch's mean loss."""
+        if self._private is not None:
+            return self._private.add(inputs, labels, batch.size)
+        with self._arithmetic(batch.step, micro):
+            loss = self.task.loss(self.live.model(inputs), labels)
+        # Equal weight per example: the mean over the batch, whatever the micro-batches.
+        share = loss if len(inputs) == batch.size else loss * (len(inputs) / batch.size)
+        torch.autograd.backward(self.scaler.scale(share))
+        return share.detach()
+
+    def leaf(self, step: int) -> bytes:
+        """In exact arithmetic: the digest of the step that was run last."""
+        if not self.exact:
+            raise UsageError("only exact arithmetic has a digest per step", hint='use precision="exact"')
+        return leaf(step, self.witnesses, self.live.tensors())
+
+    def _arithmetic(self, step: int, micro: int) -> AbstractContextManager[object]:
+        if not self.exact:
+            return autocast(self.numerics)
+        self.witnesses.append(Witness(derive(self.task.seed, "step", step, micro), capture=self.capture))
+        return arithmetic(self.witnesses[-1])
+
+    def _fetch(self, rows: Sequence[int], carried: Mapping[int, bytes]) -> tuple[torch.Tensor, torch.Tensor]:
+        # Exact inputs are normalised on the CPU: a GPU divides by a number as it multiplies by its reciprocal.
+        home = torch.device("cpu") if self.exact else self.device
+        inputs, labels = fetch(self.task.dataset, rows, home, self.dtype, carried)
+        return inputs.to(self.device), labels.to(self.device)
 
 
 def fetch(

@@ -39,6 +39,7 @@ class VectorisedSteps:
         return (
             type(live.optimizer) is torch.optim.SGD
             and len(settings) == 1
+            and stepper.task.privacy is None
             and not settings[0]["maximize"]
             and not settings[0]["nesterov"]
             and not settings[0]["dampening"]

@@ -27,6 +27,7 @@ from trainwitness.verification.distance import Ruler, update_size
 from trainwitness.verification.noise import NOT_HARDWARE, Probe, Probes, variations
 
 STAGES = 5
+MAKE_ONE = "make one with trainwitness calibrate TASK --out FILE"
 _NOT_BENIGN = 0.3
 """A variation that moves the result by this share of the update computes something else."""
 Part = Literal["l2", "buffers", "optimizer"]
@@ -120,7 +121,10 @@ def calibrate(
     horizon = steps if horizon is None else horizon
     if repeats < 1 or not 1 <= steps <= horizon:
         raise UsageError(f"{repeats} repeats of {steps} steps of {horizon}", hint="sample at least one of the steps")
-    run = _Run(task, with_threads(numerics or Numerics()), repeats, only)
+    numerics = with_threads(numerics or Numerics())
+    if numerics.precision == "exact":
+        raise UsageError("exact arithmetic has no noise to calibrate", hint="verify without a threshold")
+    run = _Run(task, numerics, repeats, only)
     stages = _stages(steps, horizon)
     started = time.perf_counter()
     for first, behind in stages:
@@ -253,15 +257,13 @@ def load_calibration(path: Path) -> Calibration:
     try:
         envelope = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(envelope, dict) or envelope.get("kind") != "calibrate":
-            raise TraceDamaged(
-                f"{path}: not a calibration", hint="make one with trainwitness calibrate TASK --out FILE"
-            )
+            raise TraceDamaged(f"{path}: not a calibration", hint=MAKE_ONE)
         return Calibration.model_validate(envelope["result"])
     except OSError as error:
-        raise StorageError(f"{path}: cannot be read: {error.strerror}") from error
+        raise StorageError(f"{path}: cannot be read: {error.strerror}", hint=MAKE_ONE) from error
     except (ValueError, KeyError) as error:
         what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        raise TraceDamaged(f"{path}: not a calibration: {what}") from error
+        raise TraceDamaged(f"{path}: not a calibration: {what}", hint=MAKE_ONE) from error
 
 
 def calibration_mismatches(

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from trainwitness.core.state import State
+from trainwitness.trace.exact_reader import ExactTrace
 from trainwitness.trace.reader import Segment, Trace
 
 
@@ -34,6 +35,8 @@ def _manifest_differences(a: Trace, b: Trace) -> list[Difference]:
 
 
 def _first_step_difference(a: Trace, b: Trace) -> Difference | None:
+    if isinstance(a, ExactTrace) or isinstance(b, ExactTrace):
+        return _first_leaf_difference(a, b)
     if a.chunks and b.chunks:
         what = state_difference(a.initial_state(), b.initial_state())
         if what:
@@ -44,6 +47,22 @@ def _first_step_difference(a: Trace, b: Trace) -> Difference | None:
         found = _segment_difference(left, right)
         if found:
             return found
+    return None
+
+
+def _first_leaf_difference(a: Trace, b: Trace) -> Difference | None:
+    """Exact traces have no States to compare, but a digest of every step."""
+    if not isinstance(a, ExactTrace) or not isinstance(b, ExactTrace):
+        return Difference(None, "one trace keeps States, the other only digests of exact arithmetic")
+    if a.chunks and b.chunks and a.initial_digest() != b.initial_digest():
+        return Difference(None, "initial State: another digest")
+    for left, right in itertools.zip_longest(a.exact_steps(), b.exact_steps()):
+        if left is None or right is None:
+            return Difference(min(a.steps, b.steps), f"one trace ends: {a.steps} / {b.steps} steps")
+        if left.batch and right.batch and left.batch != right.batch:
+            return Difference(left.step, "rows")
+        if left.leaf != right.leaf:
+            return Difference(left.step, "digest of State, outputs and gradient sums")
     return None
 
 

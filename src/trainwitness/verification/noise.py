@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -115,13 +115,13 @@ def _reads_reals(task: Task) -> bool:
     return task.dataset.prepare(one, torch.float32).is_floating_point()
 
 
-def jittered(task: Task, seed: int) -> Task:
-    """The task with inputs that differ by up to `JITTER`, relatively."""
+def jittered(task: Task, seed: int, ulps: Callable[[], float]) -> Task:
+    """The task with inputs that differ by up to so many units in their last place."""
     plain, generator = task.dataset.prepare, torch.Generator().manual_seed(seed)
 
     def prepare(inputs: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         values = plain(inputs, dtype)
-        change = 1 + JITTER * torch.finfo(values.dtype).eps * (
+        change = 1 + ulps() * torch.finfo(values.dtype).eps * (
             2 * torch.rand(values.shape, generator=generator, dtype=torch.float64) - 1
         )
         return (values.double() * change.to(values.device)).to(values.dtype)
@@ -139,7 +139,8 @@ class Probe:
 
     def __init__(self, task: Task, variation: Variation) -> None:
         self.variation = variation
-        own = task if variation.jitter is None else jittered(task, variation.jitter)
+        self.ulps: float = JITTER
+        own = task if variation.jitter is None else jittered(task, variation.jitter, lambda: self.ulps)
         self._stepper = Stepper(own, variation.numerics)
         if variation.channels_last:
             self._stepper.live.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

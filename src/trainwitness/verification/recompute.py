@@ -79,7 +79,7 @@ class Recomputer:
                 waiting = []
             if problems:
                 self._take(segment.after)
-                yield segment, _failed(segment, problems)
+                yield segment, failed(segment, problems)
             elif alone:
                 yield segment, self._judged(segment, self._one(segment))
             else:
@@ -133,11 +133,11 @@ class Recomputer:
             if segment.before.tensors is not self._at:
                 self._stepper.live.load_parameters(self._cast(segment.before))
         except TraceMismatch as mismatch:
-            return _failed(segment, [str(mismatch)])
+            return failed(segment, [str(mismatch)])
         start = self._stepper.state() if self._jumps else None
         problems = self._run(segment)
         if problems:
-            return _failed(segment, problems)
+            return failed(segment, problems)
         computed = self._stepper.live.view()
         error = self._error(segment, computed)
         if self._scale is not None:
@@ -232,6 +232,7 @@ class Recomputer:
         return state if self._recorded == self._stepper.dtype else cast(state, self._stepper.dtype)
 
 
-def _failed(segment: Segment, problems: list[str]) -> StepError:
+def failed(segment: Segment, problems: list[str]) -> StepError:
+    """The error of a segment that cannot be computed."""
     step = segment.records[-1].step
     return StepError(step=step, l2=math.inf, linf=math.inf, relative=math.inf, problems=problems)

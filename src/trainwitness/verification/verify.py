@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
+from trainwitness.commitments.commitment import Committed
 from trainwitness.commitments.merkle import Frontier
 from trainwitness.core.errors import TraceMismatch, UsageError
 from trainwitness.core.numerics import Numerics
 from trainwitness.core.verdict import (
     PROPERTIES,
-    Answer,
     Judge,
     Property,
     PropertyName,
@@ -23,6 +23,7 @@ from trainwitness.core.verdict import (
 )
 from trainwitness.tasks.registry import build_task
 from trainwitness.tasks.task import Task, TaskSpec, parameter_count
+from trainwitness.trace.exact_reader import ExactTrace
 from trainwitness.trace.format import Manifest, initial_leaf
 from trainwitness.trace.reader import Segment, Trace
 from trainwitness.trace.record import with_threads
@@ -30,7 +31,10 @@ from trainwitness.training.apply_numerics import COMPUTE_DTYPE
 from trainwitness.training.stepper import Stepper
 from trainwitness.verification.calibration import Calibration, calibration_mismatches
 from trainwitness.verification.cast import cast
+from trainwitness.verification.committed import CommitmentCheck
+from trainwitness.verification.conclude import conclude
 from trainwitness.verification.data import check_data
+from trainwitness.verification.exact import ExactVerification
 from trainwitness.verification.initial import check_initial
 from trainwitness.verification.model_file import check_model
 from trainwitness.verification.policies.adaptive import Adaptive
@@ -39,6 +43,7 @@ from trainwitness.verification.policies.policy import named_policy
 from trainwitness.verification.read_ahead import read_ahead
 from trainwitness.verification.recompute import Recomputer
 from trainwitness.verification.rows import DomainCheck, replaced_rows, row_problems
+from trainwitness.verification.sampling import Sample, Sampling, plan
 from trainwitness.verification.schedule import ScheduleCheck
 
 OnStep = Callable[[StepError], None]
@@ -58,6 +63,8 @@ def verify(
     numerics: Numerics | None = None,
     model: Path | None = None,
     require: Sequence[PropertyName] = ("reproduced",),
+    commitment: Committed | None = None,
+    sampling: Sampling | None = None,
     one_by_one: bool = False,
     on_step: OnStep | None = None,
 ) -> Verdict:
@@ -67,7 +74,8 @@ def verify(
     a threshold only errors of exactly 0 are accepted; a `calibration` made on this machine gives one by `policy` (see
     `policies/`), and one made for something else is refused, or with `allow_mismatch` leaves the answer INCONCLUSIVE.
     `numerics` defaults to the trace's own, on CPU if its device
-    is not here. ACCEPT needs `reproduced` and every property in `require`, none refuted, all steps, a sealed trace.
+    is not here. With a `commitment`, every row must be in it; `sampling` recomputes a random sample of the steps.
+    ACCEPT needs `reproduced` and every property in `require`, none refuted, all steps, a sealed trace.
     Given a threshold, steps of very small models are computed many at once, unless told `one_by_one` or `exact` is
     required.
 
@@ -81,6 +89,14 @@ def verify(
     task = resolve_task(task, trace.manifest, data)
     _check_size(task, trace)
     stepper = Stepper(task, numerics_for(trace.manifest, numerics))
+    if isinstance(trace, ExactTrace):
+        if calibration is not None or (threshold is not None and threshold.value):
+            raise UsageError("a threshold for an exact trace", hint="its digests are equal or not: leave it out")
+        if sampling is not None:
+            raise UsageError(
+                "a sample of an exact trace", hint="it is computed from checkpoint to checkpoint: --steps"
+            )
+        return ExactVerification(trace, stepper, steps or (0, trace.steps), commitment).run(model, require, on_step)
     mismatches: list[str] = []
     scale, jumps = None, None
     if calibration is not None:
@@ -102,8 +118,14 @@ def verify(
     # Many steps at once differ by rounding from one by one, so only where a threshold allows that.
     many = not (one_by_one or threshold is None or scale is not None or "exact" in require)
     recompute = Recomputer(stepper, trace.manifest.numerics.precision, judge, many=many, scale=scale, jumps=jumps)
-    run = _Verification(trace, task, stepper, judge, recompute, steps or (0, trace.steps), mismatches)
-    return run.run(model, require, on_step)
+    if sampling is not None and steps not in (None, (0, trace.steps)):
+        raise UsageError("a range of steps and a sample", hint="give one of them")
+    sample = None if sampling is None else plan(trace, sampling)
+    run = _Verification(
+        trace, task, stepper, judge, recompute, steps or (0, trace.steps), mismatches, commitment, sample
+    )
+    verdict = run.run(model, require, on_step)
+    return verdict if sample is None else verdict.model_copy(update={"sample": sample.facts()})
 
 
 def resolve_task(task: Task | TaskSpec | str | None, manifest: Manifest, data: Path | None) -> Task:
@@ -131,9 +153,14 @@ def resolve_task(task: Task | TaskSpec | str | None, manifest: Manifest, data: P
 
 def numerics_for(manifest: Manifest, wanted: Numerics | None) -> Numerics:
     """The trace's Numerics unless told otherwise; CPU where the trace's device is not here."""
-    if wanted is not None:
-        return with_threads(wanted)
     theirs = manifest.numerics
+    if wanted is not None:
+        if theirs.precision == "exact" != wanted.precision:
+            raise UsageError(
+                f"an exact trace recomputed in {wanted.precision}",
+                hint="its digests come out only in exact arithmetic",
+            )
+        return with_threads(wanted)
     here = theirs.device == "cpu" or (theirs.device.startswith("cuda") and torch.cuda.is_available())
     return theirs if here else with_threads(theirs.model_copy(update={"device": "cpu", "threads": None}))
 
@@ -159,6 +186,8 @@ class _Verification:
     recompute: Recomputer
     range: tuple[int, int]
     mismatches: list[str]
+    committed: Committed | None = None
+    sample: Sample | None = None
     errors: list[StepError] = field(default_factory=list)
     bad: list[StepError] = field(default_factory=list)
     replaced: int = 0
@@ -180,6 +209,8 @@ class _Verification:
         if manifest.seed != self.task.seed:
             raise TraceMismatch(f"the trace has seed {manifest.seed}, the task {self.task.seed}")
         properties: dict[PropertyName, Property] = {"data_matches": check_data(self.task.dataset, manifest)}
+        own_root = properties["data_matches"].standing == "established"
+        self.commitment = CommitmentCheck(self.committed, self.task.dataset, manifest, own_root=own_root)
         tree, final, last = Frontier(), None, None
         if trace.chunks:
             stored = trace.initial_state()
@@ -189,15 +220,20 @@ class _Verification:
         stop = None if self.complete else self.range[1]  # to the last byte, if everything is asked for
         size = self.stepper.live.view().nbytes
         segments = read_ahead(trace.segments(self.range[0], stop), self.stepper.numerics, size)
-        for segment, error in self.recompute(segments, self._why_not):
+        recomputed: Iterable[tuple[Segment, StepError | None]] = self.recompute(segments, self._why_not)
+        if self.sample is not None:
+            recomputed = self.sample.recomputed(segments, self.recompute, self._why_not)
+        for segment, error in recomputed:
             for leaf in segment.leaves:
                 tree.append(leaf)
-            self._note(segment, error, on_step)
+            if error is not None:
+                self._note(segment, error, on_step)
             final, last = segment.after, segment.records[-1].state
         if self.replaced:
             why = f"{self.replaced} rows are carried by the trace and differ from the data set's"
             properties["data_matches"] = Property(standing="refuted", why=why)
         properties["scheduled"] = self.schedule.result(complete=self.complete)
+        properties["data_committed"] = self.commitment.result(properties, complete=self.complete)
         if model is not None:
             names = self.stepper.live.model.state_dict().keys()
             shipped = final if self.complete and final else trace.final_state()
@@ -214,6 +250,7 @@ class _Verification:
             if not self.schedule.step(record):
                 problems.append("the task's schedule has no such step")
             problems += row_problems(batch, self.task.dataset)
+            self.commitment.note(batch)
             self.replaced += len(replaced_rows(batch, self.task.dataset))
         return problems
 
@@ -239,6 +276,9 @@ class _Verification:
         if not self.complete:
             why = f"only steps {self.range[0]}:{self.range[1]} of {self.trace.steps} were recomputed"
             return dict.fromkeys(("reproduced", "exact"), Property(standing="unknown", why=why))
+        if self.sample is not None and (exact or (self.threshold is not None and not self.mismatches)):
+            only = Property(standing="unknown", why="only a sample of the steps was recomputed")
+            return {"reproduced": self.sample.reproduced(self.errors, self.stepper.live.view()), "exact": only}
         if exact:
             why = f"all {self.trace.steps} steps give the stored States bit for bit"
             return dict.fromkeys(("reproduced", "exact"), Property(standing="established", why=why))
@@ -263,40 +303,18 @@ class _Verification:
     def _verdict(
         self, properties: dict[PropertyName, Property], require: Sequence[PropertyName], tree: Frontier
     ) -> Verdict:
-        absent = Property(standing="unknown", why="not checked")
-        properties = {name: properties.get(name, absent) for name in PROPERTIES}
-        reasons = [
-            f"{name}: {p.why}" for name, p in properties.items() if p.standing == "refuted" and name != "exact"
-        ]
-        if properties["reproduced"].standing == "refuted":
-            reasons += [_describe(error) for error in self._hard()[1:_SHOWN]]
-        answer: Answer = "REJECT" if reasons else "ACCEPT"
-        doubts = [
-            f"{name} is required: {properties[name].why}"
-            for name in dict.fromkeys(("reproduced", *require))
-            if properties[name].standing != "established"
-        ]
-        doubts += [f"the calibration does not fit: {mismatch}" for mismatch in self.mismatches]
-        if not self.complete:
-            doubts.append(f"only steps {self.range[0]}:{self.range[1]} of {self.trace.steps} were recomputed")
-        if not self.trace.sealed:
-            doubts.append("the trace is unsealed: its recording was interrupted")
-        if answer != "REJECT" and doubts:
-            answer, reasons = "INCONCLUSIVE", list(dict.fromkeys(doubts))
-        if answer == "ACCEPT":
-            reasons = [properties["reproduced"].why]
-        numerics = self.stepper.numerics
-        return Verdict(
-            verdict=answer,
-            threshold=self.threshold,
-            max_l2=max((error.l2 for error in self.errors), default=0.0),
-            reasons=reasons,
+        return conclude(
+            self.trace,
+            self.task,
+            self.stepper.numerics,
             properties=properties,
-            steps=self.errors,
-            sealed=self.trace.sealed,
-            step_root=tree.root().hex() if self.complete and self.trace.chunks else None,
-            recomputed_on=f"{numerics.precision} on {numerics.device}, {numerics.threads} threads",
-            task=self.task.spec.model_dump() if self.task.spec else None,
+            require=require,
+            errors=self.errors,
+            recomputed=self.range,
+            step_root=tree.root().hex(),
+            threshold=self.threshold,
+            more_reasons=[_describe(error) for error in self._hard()[1:_SHOWN]],
+            more_doubts=[f"the calibration does not fit: {mismatch}" for mismatch in self.mismatches],
         )
 
 

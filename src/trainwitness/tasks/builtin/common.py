@@ -13,7 +13,7 @@ from torch import nn
 from trainwitness.core.errors import UsageError
 from trainwitness.tasks.dataset import Dataset
 from trainwitness.tasks.schedule import ShuffledEpochs
-from trainwitness.tasks.task import Task
+from trainwitness.tasks.task import Privacy, Task
 
 
 class Options(BaseModel):
@@ -29,6 +29,10 @@ class Options(BaseModel):
     weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     accumulate: int = Field(default=1, ge=1)
     """Micro-batches per step."""
+    clip: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """DP-SGD: the norm that single gradients are cut to; 0 for ordinary training."""
+    noise: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """DP-SGD: the noise's standard deviation as a multiple of `clip`."""
 
 
 def classification_task(
@@ -47,6 +51,7 @@ def classification_task(
         schedule=schedule,
         seed=options.seed,
         initialisation="portable",
+        privacy=Privacy(options.clip, options.noise) if options.clip or options.noise else None,
     )
 
 

@@ -19,18 +19,24 @@ import torch
 from trainwitness.core.batch import Batch
 from trainwitness.core.numerics import Numerics
 from trainwitness.core.state import State
-from trainwitness.core.verdict import MAX_SHARE
 from trainwitness.tasks.task import Task
 from trainwitness.verification.calibration import Calibration
 from trainwitness.verification.distance import update_size
-from trainwitness.verification.noise import Probe, Variation
+from trainwitness.verification.noise import JITTER, Probe, Variation
 
-TRIES = 24
-"""One run turns a given tie with a probability of about a third; all of these miss it once in 17,000."""
-_DIRECTIONS = 8
-"""Runs that jumped, and are kept to explain the step by."""
+TRIES = 40
+_WIDER = 8
+"""After so many tries the inputs are changed by twice as much: other kernels may differ by more than these do."""
+_DIRECTIONS = 12
+"""Runs that are kept to explain the step by, at most."""
+_LESS = 0.95
+"""A run is kept if it leaves less than this share of what was left without it: a tie of the step fell in it."""
 _LARGEST_COEFFICIENT = 1.5
 """A tie falls one way or the other, so differences are added or left out, not multiplied."""
+_LARGEST_SHARE = 0.25
+"""What a jump may be at most of the update: one example of a small batch on another linear piece."""
+_GIVE_UP = 10
+"""Steps that nothing explains; the trace is refused by then, and no more time goes into it."""
 
 
 class Jumps:
@@ -40,29 +46,29 @@ class Jumps:
         # Not a seed of the run: whoever made the trace must not be able to try it beforehand.
         self._probe = Probe(task, Variation("jitter", numerics, jitter=secrets.randbits(63)))
         self._cap = cap
+        self._unexplained = 0
 
     def explain(
         self, start: State, batches: Sequence[Batch], computed: State, stored: State, limit: float
     ) -> State | None:
         """The step's State with ties fallen as in the trace, from our own runs; None if ties do not explain it."""
-        error = _flat(stored) - _flat(computed)
-        cap = min(self._cap, MAX_SHARE * update_size(start, computed))
-        if not float(error.norm()) <= cap:
-            return None
-        runs: list[State] = []
-        for _ in range(TRIES):
-            self._probe.start(start)
-            run = self._probe.follow(start, batches)
-            if float((_flat(run) - _flat(computed)).norm()) <= limit:
-                continue  # no tie fell the other way
-            runs.append(run.clone())
-            directions = torch.stack([_flat(run) - _flat(computed) for run in runs], dim=1)
-            coefficients = torch.linalg.lstsq(directions, error[:, None]).solution[:, 0]
-            rest = float((error - directions @ coefficients).norm())
-            if rest <= limit and float(coefficients.abs().max()) <= _LARGEST_COEFFICIENT:
-                return _combined(computed, runs, coefficients.tolist())
-            if len(runs) == _DIRECTIONS:
-                return None
+        here, error = _flat(computed), _flat(stored) - _flat(computed)
+        cap = min(self._cap, _LARGEST_SHARE * update_size(start, computed))
+        if self._unexplained < _GIVE_UP and float(error.norm()) <= cap:
+            runs: list[State] = []
+            least = float(error.norm())
+            for number in range(TRIES):
+                self._probe.ulps = JITTER * 2 ** (number // _WIDER)
+                self._probe.start(start)
+                tried = [*runs, self._probe.follow(start, batches)]
+                directions = torch.stack([_flat(run) - here for run in tried], dim=1)
+                coefficients = torch.linalg.lstsq(directions, error[:, None]).solution[:, 0]
+                rest = float((error - directions @ coefficients).norm())
+                if rest <= limit and float(coefficients.abs().max()) <= _LARGEST_COEFFICIENT:
+                    return _combined(computed, tried, coefficients.tolist())
+                if rest < _LESS * least and len(runs) < _DIRECTIONS:
+                    runs, least = [*runs, tried[-1].clone()], rest
+        self._unexplained += 1
         return None
 
 
@@ -70,7 +76,7 @@ def jump_cap(calibration: Calibration) -> float | None:
     """What a jump may reach at most: a share of the updates the verifier saw; None where jitter cannot find any."""
     if calibration.numerics.precision not in ("float32", "float64") or "jitter" not in calibration.sources:
         return None
-    return MAX_SHARE * float(np.median([sample.update for sample in calibration.samples]))
+    return _LARGEST_SHARE * float(np.median([sample.update for sample in calibration.samples]))
 
 
 def _flat(state: State) -> torch.Tensor:

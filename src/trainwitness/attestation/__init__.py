@@ -1,0 +1,1 @@
+"""WHO says so, and when: signed statements, timestamps, and how they are checked."""

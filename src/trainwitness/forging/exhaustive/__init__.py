@@ -1,0 +1,1 @@
+"""exhaustive: is there any other batch with this exact gradient? Every batch of a small domain is looked at."""
