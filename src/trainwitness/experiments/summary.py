@@ -19,7 +19,7 @@ WHY = {
     "training; on well-trained models no method beats guessing by frequencies. With 4 images of each of 100 "
     "classes likelihood knows too little, and auxiliary is the best.",
     "label-imbalance": "Confirmed on LeNet-5: exact at 626:1 untrained, single classes lost when trained.",
-    "inversion-labels": "Restored labels help, by less than the paper's 6 to 7 dB: 4.5 dB over the six best of FCN-3. "
+    "inversion-labels": "Restored labels help, by less than the paper's 6 to 7 dB: 4.5 over the six best of FCN-3. "
     "The other two models need more iterations than these on CPU.",
     "dlg-batches": "Every single image comes back. Batches do not within these iterations on CPU, though their "
     "gradients nearly agree; the paper's took up to 20 inner iterations for each one counted.",
