@@ -49,6 +49,12 @@ TABLE = """
 3 | play lenet-mnist --threshold 1                         | no data folder             | TRAINWITNESS_DATA
 3 | play softmax-digits --calibration absent               | cannot be read             | trainwitness calibrate
 2 | play softmax-digits                                    | what does the verifier     | --threshold
+2 | leak nonsense                                          | unknown task               | built-in tasks
+3 | leak lenet-mnist                                       | no data folder             | TRAINWITNESS_DATA
+2 | leak softmax-digits --stage late                       | unknown stage              | untrained
+2 | leak softmax-digits --defence magic                    | unknown defence            | gaussian
+3 | leak softmax-digits --gradient absent                  | cannot be read             | safetensors file
+3 | leak softmax-digits --gradient empty                   | cannot be read             | safetensors file
 3 | diff absent run.trace                                  | no such trace              | packed trace
 3 | diff run.trace folder                                  | not a trace                | trace folder
 3 | diff run.trace corrupt.trace                           | offset                     | get the trace again
@@ -234,6 +240,7 @@ def test_ctrl_c_is_130_and_one_word(verb: str, tmp_path: Path, monkeypatch: pyte
         "calibrate softmax-digits --out c.json --device cuda",
         "verify run.trace --device cuda",
         "play softmax-digits --threshold 1 --device cuda",
+        "leak softmax-digits --device cuda",
         "reproduce hardware --quick --device cuda",
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -24,6 +25,8 @@ from trainwitness.training.stepper import fetch
 AUXILIARY = 500
 """Rows of the test part (or of the rest of the data) that an attacker is granted."""
 EXACT, ABOVE_GUESSING = 0.99, 0.1
+DEVIATIONS = 2.5
+"""Standard deviations of a guesser's luck that a method must be above guessing."""
 RISK_SIZES = (1, 4, 16, 64, 256, 1024)
 RLG_CLASSES = 200
 """With more classes, RLG's linear programs take minutes."""
@@ -54,6 +57,8 @@ class LeakReport:
     labels: list[LabelLeak]
     guessing: float | None
     """LnAcc of guessing by the classes' frequencies."""
+    labels_found: bool
+    """Whether any method did better than guessing."""
     label_verdict: str
     inputs: InputLeak
     risk: list[dict[str, Any]] = field(default_factory=list)
@@ -61,7 +66,7 @@ class LeakReport:
     @property
     def finding(self) -> bool:
         """Whether something was recovered."""
-        return "not recoverable" not in self.label_verdict or self.inputs.finding
+        return self.labels_found or self.inputs.finding
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, without pictures."""
@@ -112,7 +117,7 @@ def leak(
     table = _risk(subject, defence, auxiliary, advance) if risk and known and subject.rows is None else []
     return LeakReport(
         subject.name, subject.stage, size, repeated, defence.label if defence else "none", labels, guessing,
-        _label_verdict(labels, guessing), inputs, table,
+        *_label_verdict(labels, guessing, repeated), inputs, table,
     )  # fmt: skip
 
 
@@ -198,19 +203,22 @@ def _guessing(subject: Subject, size: int, batches: int) -> float:
     return float(np.mean([(expected == _truth(subject, subject.batch(size, k))).mean() for k in range(batches)]))
 
 
-def _label_verdict(labels: list[LabelLeak], guessing: float | None) -> str:
+def _label_verdict(labels: list[LabelLeak], guessing: float | None, batches: int) -> tuple[bool, str]:
+    """Whether labels were recovered, and how far, in words."""
     counting = [leak for leak in labels if leak.counts is not None]
     if guessing is None:
         sure = max((leak.confidence or 0.0 for leak in counting), default=0.0)
         word = "exactly" if sure > EXACT else "partly" if sure > 0.5 else "not"
-        return f"{word} recoverable (by the method's own confidence, {sure:.2f})"
+        return sure > 0.5, f"{word} recoverable (by the method's own confidence, {sure:.2f})"
     best = max((leak.ln_acc or 0.0 for leak in counting), default=0.0)
     if best >= EXACT:
-        return "exactly recoverable: how many examples of every class were in the batch"
+        return True, "exactly recoverable: how many examples of every class were in the batch"
     exists = max((leak.le_acc or 0.0 for leak in labels), default=0.0)
-    if best > guessing + ABOVE_GUESSING or (not counting and exists > EXACT):
-        return f"partly recoverable: {best:.0%} of the counts (guessing: {guessing:.0%})"
-    return f"not recoverable beyond guessing ({best:.0%} of the counts, guessing: {guessing:.0%})"
+    counted = batches * max((len(leak.counts or ()) for leak in counting), default=1)
+    luck = DEVIATIONS * math.sqrt(guessing * (1 - guessing) / counted)
+    if best > guessing + max(ABOVE_GUESSING, luck) or (not counting and exists > EXACT):
+        return True, f"partly recoverable: {best:.0%} of the counts (guessing: {guessing:.0%})"
+    return False, f"not recoverable beyond guessing ({best:.0%} of the counts, guessing: {guessing:.0%})"
 
 
 def _risk(

@@ -113,7 +113,7 @@ def read_named(path: Path, stepper: Stepper, prefix: str = "") -> dict[str, torc
     except (OSError, SafetensorError, ValueError) as error:
         raise StorageError(
             f"{path}: cannot be read as safetensors: {str(error).splitlines()[0]}",
-            hint="save tensors by parameter name with safetensors.torch.save_file",
+            hint="give a safetensors file with tensors under the model's parameter names",
         ) from error
     known = {name: tensor for name, tensor in found.items() if name in shapes}
     for name, tensor in known.items():

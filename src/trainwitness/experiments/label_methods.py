@@ -24,7 +24,7 @@ def run(setting: Setting) -> dict[str, Any]:
     for shown, name, options in CASES[:3] if setting.quick else CASES:
         deep = name.startswith(("vgg", "resnet"))
         repeats = 2 if setting.quick else 8 if deep and not setting.cuda else 50
-        for _, scene in scenes(setting, name, options):
+        for _, scene in scenes(setting, name, options, standard=True):
             setting.advance(f"{shown}, {options.get('activation', 'relu')}")
             found = accuracies(scene, BATCH, repeats, (*PRESENCE, *COUNTING), rlg_repeats=min(repeats, 10))
             for method, values in found.items():
@@ -34,7 +34,7 @@ def run(setting: Setting) -> dict[str, Any]:
                     | {"paper, at least": PAPER_LEAST if method == "ilrg" else None}
                 )
     notes = [
-        "untrained, batch 24; images in 0..1 without further normalisation, the task's own initialisation",
+        "untrained, batch 24; pixels standardised as in the paper, the task's own initialisation",
         "idlg and gradinversion scaled to batches as in section 4.2; rlg on at most 10 of the batches (a linear "
         "program per class); auxiliary and likelihood know 400 other labelled images",
         "no ImageNet here: VGG and ResNet shapes for 32x32 images with 100 classes, repeated 8 times on CPU",

@@ -30,6 +30,19 @@ AUXILIARY = 400
 Options = Mapping[str, Option]
 
 
+def standardised(task: Task) -> Task:
+    """The task with pixels minus the training mean, over the standard deviation, as the paper's images are."""
+    pixels = task.dataset.inputs
+    mean, spread = float(pixels.mean()), float(pixels.std())
+
+    def prepare(inputs: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return (inputs.to(dtype) - mean) / spread
+
+    assert task.test is not None
+    data, test = (replace(part, prepare=prepare) for part in (task.dataset, task.test))
+    return replace(task, dataset=data, test=test)
+
+
 def leak_task(setting: Setting, name: str, options: Options = MappingProxyType({})) -> Task:
     """A built-in task; in quick runs without its data the digits variant, with the options that it knows."""
     source = next(entry.source for entry in entries() if entry.name == name)
@@ -92,11 +105,16 @@ class Scene:
 
 
 def scenes(
-    setting: Setting, name: str, options: Options = MappingProxyType({}), stages: Sequence[int] = (0,)
+    setting: Setting,
+    name: str,
+    options: Options = MappingProxyType({}),
+    stages: Sequence[int] = (0,),
+    *,
+    standard: bool = False,
 ) -> Iterator[tuple[int, Scene]]:
     """A task's model at each stage; where there are several, batches are from the training rows only."""
     task = leak_task(setting, name, options)
-    for stage, stepper in at_stages(task, setting.numerics(), stages):
+    for stage, stepper in at_stages(standardised(task) if standard else task, setting.numerics(), stages):
         yield stage, Scene.at(stepper, pooled=len(stages) == 1)
 
 

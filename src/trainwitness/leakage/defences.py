@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import torch
 
 from trainwitness.core.errors import UsageError
+from trainwitness.core.seeds import gaussian
 from trainwitness.core.state import State
 from trainwitness.training.per_example import PerExample
+from trainwitness.training.single import clipped as cut
 from trainwitness.training.stepper import Stepper
 
 Gradient = Mapping[str, torch.Tensor]
@@ -82,10 +84,8 @@ def clipped(
     examples = PerExample(stepper, state)
     total = torch.zeros(examples.width, dtype=torch.float64, device=stepper.device)
     for _, gradients in examples.pieces(rows):
-        shares = (defence.strength / gradients.norm(dim=1).clamp(min=1e-30)).clamp(max=1)
-        total += shares @ gradients
-    generator = torch.Generator().manual_seed(seed)
-    noise = torch.randn(len(total), generator=generator, dtype=torch.float64).to(total.device)
+        total += cut(gradients, defence.strength).sum(0)
+    noise = torch.from_numpy(gaussian(seed, len(total))).to(total.device)
     mean = (total + defence.strength * defence.multiplier * noise) / len(rows)
     shapes = {name: p.shape for name, p in stepper.live.model.named_parameters() if p.requires_grad}
     parts = torch.split(mean.to(stepper.dtype), [shape.numel() for shape in shapes.values()])

@@ -15,8 +15,12 @@ from trainwitness.leakage.inputs.restored import Restoration
 from trainwitness.leakage.inputs.target import Target
 from trainwitness.leakage.inputs.unknowns import Unknowns
 
-SOLVED = 1e-8
-"""Share of the squared gradient at which a restart counts as solved."""
+SOLVED, SOLVED_BATCH = 1e-8, 1e-12
+"""Share of the squared gradient at which a restart counts as solved: images of a batch can trade places in part,
+so that gradients are near long before the images are."""
+
+NOTHING = 1e-9
+"""A parameter with less than this share of the squared gradient has rounding for a gradient (a key's bias, say)."""
 
 
 def reconstruct(
@@ -37,7 +41,10 @@ def reconstruct(
     unknowns = Unknowns(target, labels)
     sizes = {name: float(tensor.square().sum()) for name, tensor in target.gradient.items()}
     whole = sum(sizes.values())
-    scales = {name: max(size * len(sizes) if balanced else whole, 1e-30) for name, size in sizes.items()}
+    scales = {
+        name: max(max(size, NOTHING * whole) * len(sizes) if balanced else whole, 1e-30)
+        for name, size in sizes.items()
+    }
 
     def objective(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
         _ = which
@@ -48,7 +55,7 @@ def reconstruct(
         return torch.stack(parts).sum(0)
 
     start = unknowns.start(restarts, derive(seed, "dlg"))
-    tolerance = SOLVED if stop else 0.0
+    tolerance = solved_at(target.count) if stop else 0.0
     least = minimise(objective, start, steps=steps, tolerance=tolerance, enough=1 if stop else None)
     best = int(least.values.argmin())
     inputs, soft = unknowns.split(least.unknowns[best : best + 1])
@@ -59,3 +66,8 @@ def reconstruct(
         int(least.iterations[best]),
         tuple(least.values.tolist()),
     )
+
+
+def solved_at(count: int) -> float:
+    """The objective at which a batch of so many examples counts as solved."""
+    return SOLVED if count == 1 else SOLVED_BATCH

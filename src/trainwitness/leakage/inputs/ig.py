@@ -6,6 +6,8 @@ all restarts run in one batch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from trainwitness.core.seeds import derive
@@ -31,7 +33,6 @@ def reconstruct(
     gap = target.gap()
     unknowns = Unknowns(target, labels)
     moving = unknowns.start(restarts, derive(seed, "ig")).requires_grad_()
-    size = len(unknowns.start(1, 0)[0]) - (0 if labels is not None else target.count * unknowns.classes)
     optimizer = torch.optim.Adam([moving], lr=RATE)
     # The published schedule: a tenth of the rate after 3/8, 5/8 and 7/8 of the steps.
     rates = torch.optim.lr_scheduler.MultiStepLR(optimizer, [steps * k // 8 for k in (3, 5, 7)], gamma=0.1)
@@ -49,7 +50,7 @@ def reconstruct(
             moving.grad = slope.sign()
             optimizer.step()
             rates.step()
-            moving[:, :size].clamp_(0, 1)
+            moving[:, : unknowns.size].clamp_(0, 1)
         done += 1
         if stop and bool((least < SOLVED).any()):
             break
@@ -59,9 +60,8 @@ def reconstruct(
     return Restoration(inputs[0], named, float(least[first]), done, tuple(least.detach().tolist()))
 
 
-def cosine_distance(found: object, target: Target) -> torch.Tensor:
+def cosine_distance(found: Mapping[str, torch.Tensor], target: Target) -> torch.Tensor:
     """1 - cos of the angle between all gradients, one value per restart."""
-    assert isinstance(found, dict)
     product, own, theirs = (torch.zeros((), device=target.stepper.device) for _ in range(3))
     for name, wanted in target.gradient.items():
         flat = found[name].flatten(1)

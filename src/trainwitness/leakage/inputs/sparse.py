@@ -53,9 +53,8 @@ def reconstruct(target: Target, *, seed: int = 0, seconds: float = SECONDS) -> R
         lengths = torch.linalg.lstsq(errors, layer.bias_gradient[:, None]).solution[:, 0]
         lines = torch.linalg.solve(columns * lengths, basis)
         wrong = _disagreement(layer, errors, lines, tolerance)
-        if wrong <= DISAGREEING and float((errors @ lengths - layer.bias_gradient).norm()) <= 1e3 * tolerance * float(
-            layer.bias_gradient.norm()
-        ):
+        unexplained = float((errors @ lengths - layer.bias_gradient).norm() / layer.bias_gradient.norm())
+        if wrong <= DISAGREEING and unexplained <= 1e3 * tolerance:
             inputs = layer.as_inputs(target, lines)
             return Restoration(inputs, labels_for(target, inputs), wrong)
     raise UsageError(

@@ -25,11 +25,13 @@ class Box:
 
     @classmethod
     def of(cls, dataset: Dataset, device: torch.device, dtype: torch.dtype) -> Box:
-        """From the data set's domain; without stated bounds, -3..3 for the start and no limit."""
+        """From the data set's domain; without stated bounds, the range of the data's own values."""
         domain, one = dataset.domain, torch.from_numpy(dataset.inputs[:1].copy())
         if not isinstance(domain, IntegerBox):
-            shape = dataset.prepare(one.to(device), dtype).shape[1:]
-            return cls(*(torch.full(shape, bound, device=device, dtype=dtype) for bound in (-3.0, 3.0)))
+            values = dataset.prepare(torch.from_numpy(dataset.inputs.copy()).to(device), dtype)
+            low, high = values.min(), values.max()
+            whole = torch.zeros_like(values[0])
+            return cls(whole + low, whole + torch.where(high > low, high, low + 1))
         bounds = [torch.as_tensor(bound, dtype=one.dtype).expand(one.shape) for bound in (domain.low, domain.high)]
         low, high = (dataset.prepare(bound.contiguous().to(device), dtype)[0] for bound in bounds)
         return cls(low, high)

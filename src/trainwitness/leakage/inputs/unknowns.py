@@ -26,20 +26,24 @@ class Unknowns:
         _, last = last_linear(self.target.stepper.live.model)
         self.classes = last.out_features
 
+    @property
+    def size(self) -> int:
+        """How many of the numbers are input values; they come first."""
+        return math.prod(self.shape)
+
     def start(self, restarts: int, seed: int) -> torch.Tensor:
         """Inputs uniform in the box, label logits N(0, 1)."""
         box = self.target.box.low
         generator = torch.Generator().manual_seed(seed)
-        values = torch.rand(restarts, math.prod(self.shape), generator=generator)
+        values = torch.rand(restarts, self.size, generator=generator)
         if self.labels is None:
             values = torch.cat([values, torch.randn(restarts, self.shape[0] * self.classes, generator=generator)], 1)
         return values.to(box.device, box.dtype)
 
     def split(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Lines of numbers as inputs [r, b, ...] in 0..1 and labels [r, b] or soft labels [r, b, classes]."""
-        size = math.prod(self.shape)
-        inputs = values[:, :size].reshape(-1, *self.shape)
+        inputs = values[:, : self.size].reshape(-1, *self.shape)
         if self.labels is not None:
             return inputs, self.labels.to(values.device).expand(len(values), -1)
-        logits = values[:, size:].reshape(-1, self.shape[0], self.classes)
+        logits = values[:, self.size :].reshape(-1, self.shape[0], self.classes)
         return inputs, F.softmax(logits, -1)

@@ -18,14 +18,19 @@ RANK_TOLERANCE = 1e-6
 
 def restore(gradient: FinalLayer, layer: FinalLayer, batch_size: int, auxiliary: Auxiliary | None = None) -> Restored:
     _ = layer, auxiliary
+    found = points(gradient, batch_size)
+    return Restored(np.array([separable(found, c) for c in range(len(found))], bool))
+
+
+def points(gradient: FinalLayer, batch_size: int) -> Floats:
+    """One point per class [C, rank]: the columns of Q."""
     _, singular, vectors = np.linalg.svd(gradient.weight.T, full_matrices=False)
     rank = min(batch_size, int((singular > RANK_TOLERANCE * singular[0]).sum())) if singular[0] else 0
-    directions = vectors[:rank].T  # [C, rank]: one point per class
-    negative = np.array([_separable(directions, c) for c in range(len(directions))], bool)
-    return Restored(negative)
+    out: Floats = vectors[:rank].T
+    return out
 
 
-def _separable(points: Floats, chosen: int) -> bool:
+def separable(points: Floats, chosen: int) -> bool:
     """Whether some r has r q_chosen < 0 < r q_j: a linear program, with the margin as its objective."""
     from scipy.optimize import linprog
 
