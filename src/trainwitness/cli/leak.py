@@ -91,9 +91,9 @@ def leak(
     if pictures is not None:
         if not found.inputs.pictures:
             raise UsageError("there are no pictures to write", hint="the inputs are no images, or were not attacked")
-        from trainwitness.report.sheet import write_sheet
+        from trainwitness.report.picture import pixels_of, side_by_side, write_png
 
-        write_sheet(pictures, found.inputs.pictures)
+        write_png(pictures, side_by_side([[pixels_of(image) for image in line] for line in found.inputs.pictures]))
         output.say(f"pictures: {pictures} (true above restored)")
     output.result("leak", found.to_json())
     return 1 if found.finding else 0

@@ -15,6 +15,11 @@ from trainwitness.core.errors import StorageError
 Pixels = npt.NDArray[np.uint8]
 
 
+def pixels_of(image: npt.NDArray[np.float64]) -> Pixels:
+    """Numbers in 0..1 as pixels."""
+    return np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
+
+
 def side_by_side(lines: Sequence[Sequence[Pixels]], *, enlarge: int = 3, gap: int = 2) -> Pixels:
     """Lines of images [channels, height, width] as one image [height, width, 1 or 3], on white."""
     channels, height, width = lines[0][0].shape
