@@ -128,7 +128,7 @@ TABLE = """
 2 | verify run.trace --nonce 12                            | speak of a commitment      | --commitment
 2 | leak nonsense                                          | unknown task               | built-in tasks
 3 | leak lenet-mnist                                       | no data folder             | TRAINWITNESS_DATA
-3 | leak softmax-digits --gradient absent                  | No such file               | save_file
+3 | leak softmax-digits --gradient absent                  | No such file               | parameter names
 2 | leak softmax-digits --defence nonsense                 | unknown defence            | gaussian
 2 | leak softmax-digits --attack nonsense                  | unknown attack             | attacks:
 2 | record softmax-digits --out t --nonce 12               | decide the seed together   | --commitment

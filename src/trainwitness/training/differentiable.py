@@ -42,7 +42,7 @@ class GradientGap:
     def gradients(self, inputs: torch.Tensor, labels: torch.Tensor) -> Mapping[str, torch.Tensor]:
         """The gradients of several batches [r, b, ...] at once, differentiable by the inputs and by soft labels."""
         model = self._stepper.live.model
-        if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
+        if _has_batch_norm(model):
             each = [self.gradient(one, label, graph=True) for one, label in zip(inputs, labels, strict=True)]
             return {name: torch.stack([found[name] for found in each]) for name in self._parameters}
 
@@ -78,6 +78,11 @@ class GradientMap:
     """Inputs to the mean loss's gradient as one long vector, with its derivative in both directions."""
 
     def __init__(self, stepper: Stepper, state: State, labels: torch.Tensor) -> None:
+        if _has_batch_norm(stepper.live.model):
+            raise UsageError(
+                "batch norm changes its buffers in every pass, which this derivative does not follow",
+                hint="use a model without it",
+            )
         self._stepper, self._labels = stepper, labels
         self._parameters = {
             name: state.tensors[f"param/{name}"].to(stepper.device, stepper.dtype)
@@ -106,3 +111,7 @@ class GradientMap:
         """[parameters, b d]: the derivative written out, for networks where that matrix is small."""
         found: torch.Tensor = torch.func.jacrev(self, chunk_size=256)(inputs)
         return found.flatten(1)
+
+
+def _has_batch_norm(model: nn.Module) -> bool:
+    return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
