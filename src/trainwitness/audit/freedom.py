@@ -86,7 +86,7 @@ def _jacobian_rank(problem: Problem, parameters: int, inputs: int) -> tuple[int 
         return None, "tokens have no Jacobian"
     try:
         found = GradientMap(fine.stepper, fine.before, labels).matrix(read)
-    except RuntimeError as error:  # an operation that PyTorch differentiates only once
+    except (RuntimeError, UsageError) as error:  # an operation that PyTorch differentiates only once, batch norm
         return None, f"no Jacobian: {str(error).splitlines()[0]}"
     return int(torch.linalg.matrix_rank(found)), ""
 
