@@ -20,8 +20,8 @@ from trainwitness.training.stepper import Stepper
 STATED_MARGIN = 1.0
 """Orders of magnitude below which the property is refuted."""
 ATTACKS = tuple(name for name in FORGERS if name != "greedy" and name not in EXACT)
-"""The registered approximate attacks; `efficient-greedy` looks at the candidates of `greedy`, and at far more. What the
-exact ones could do hangs on the first layer's null space, which the margin states; `forgeability` tries them."""
+"""The registered approximate attacks; `efficient-greedy` looks at the candidates of `greedy`, and at far more. What
+the exact ones could do hangs on the first layer's null space, which the margin states; `forgeability` tries them."""
 SECONDS = 5.0
 """Time for each attack on each step."""
 
