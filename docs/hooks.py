@@ -1,4 +1,7 @@
-"""Fills `reference/commands.md` from the command line itself, so that it cannot be out of date."""
+"""Fills `reference/commands.md` from the command line itself, so that it cannot be out of date.
+
+Links to files of the repository outside `docs/` work there; on the site they become the file's name.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,17 @@ import typer
 from trainwitness.cli.main import app
 
 MARK = "<!-- the verbs -->"
+LINK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+)([^)#]+)\)")
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Called by mkdocs for every page."""
+    depth = page.file.src_uri.count("/")
+
+    def outside(link: re.Match[str]) -> str:
+        return f"{link[1]} (`{link[3]}`)" if link[2].count("../") > depth else link[0]
+
+    markdown = LINK.sub(outside, markdown)
     return markdown.replace(MARK, "\n\n".join(_verbs())) if MARK in markdown else markdown
 
 
