@@ -39,8 +39,8 @@ WHY = {
     "figures are larger than the whole update here, so of another scale (their scripts take sqrt(eta) for eta, or "
     "put softmax before cross-entropy).",
     "forging-stages": "At fraction 1 the paper's four orders above the benign error hold in float32 against our "
-    "attacks too. In float16 and bfloat16 they do not: one order or less is left, and single examples are forged below the "
-    "noise. The whole update is only two to three orders above it there.",
+    "attacks too. In float16 and bfloat16 they do not: one order or less is left, and single examples are "
+    "forged below the noise. The whole update is only two to three orders above it there.",
     "forging-loss": "Confirmed late in training: the error follows the loss and not the distance. Early it is the "
     "other way round, on LeNet and VGGmini: losses are still alike, so what differs is the input.",
     "optimisation": "LeNet agrees with the workshop paper. Its 1.38 for VGGmini is a thousand times the whole update "
