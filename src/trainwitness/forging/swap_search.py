@@ -16,7 +16,7 @@ from trainwitness.forging.problem import Problem, Products
 from trainwitness.forging.pursuit import pursue
 from trainwitness.forging.single import nearest
 
-KICKS = 25
+KICKS = 12
 SHARE = 10
 """A kick exchanges one in so many examples."""
 
