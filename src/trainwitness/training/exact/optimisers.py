@@ -17,16 +17,24 @@ from trainwitness.core.errors import UsageError
 from trainwitness.training.exact.elementary import square_root
 
 
-class ExactSGD(torch.optim.SGD):
-    """g + decay p; v = momentum v + (1 - dampening) g (v = g at first); p - rate v, or rate (g + momentum v)."""
+class _OneByOne(torch.optim.Optimizer):
+    """Updates one parameter after the other."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        _no_closure(closure)
+        if closure is not None:
+            raise UsageError("an exact step takes no closure")
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     self._update(parameter, group)
+
+    def _update(self, parameter: torch.Tensor, group: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+class ExactSGD(_OneByOne, torch.optim.SGD):
+    """g + decay p; v = momentum v + (1 - dampening) g (v = g at first); p - rate v, or rate (g + momentum v)."""
 
     def _update(self, parameter: torch.Tensor, group: dict[str, Any]) -> None:
         gradient = _direction(parameter, group)
@@ -41,16 +49,8 @@ class ExactSGD(torch.optim.SGD):
         parameter.sub_(gradient * group["lr"])
 
 
-class ExactAdam(torch.optim.Adam):
+class ExactAdam(_OneByOne, torch.optim.Adam):
     """Adam, or with `decoupled_weight_decay` AdamW; beta^t by multiplication, since libraries' powers differ."""
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        _no_closure(closure)
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, group)
 
     def _update(self, parameter: torch.Tensor, group: dict[str, Any]) -> None:
         decoupled = group.get("decoupled_weight_decay", False)
@@ -103,8 +103,3 @@ def _power(base: float, count: int) -> float:
         base *= base
         count >>= 1
     return result
-
-
-def _no_closure(closure: object) -> None:
-    if closure is not None:
-        raise UsageError("an exact step takes no closure")
