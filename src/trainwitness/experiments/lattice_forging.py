@@ -16,6 +16,7 @@ from trainwitness.experiments.attacked import at_stages, problem_at
 from trainwitness.experiments.experiment import Setting
 from trainwitness.forging.forge import attack
 from trainwitness.forging.problem import Problem
+from trainwitness.tasks.schedule import ShuffledEpochs
 from trainwitness.tasks.task import Task
 from trainwitness.verification.noise import NOT_HARDWARE
 from trainwitness.verification.step_noise import step_noise
@@ -96,7 +97,8 @@ def of_first_classes(task: Task, count: int) -> Task:
     kept = task.dataset.labels < count
     data = replace(task.dataset, inputs=task.dataset.inputs[kept], labels=task.dataset.labels[kept])
     model = functools.partial(_softmax, task.dataset.inputs[0].size, count)
-    return replace(task, dataset=data, model=model, spec=None)
+    schedule = ShuffledEpochs(len(data), task.schedule.batch(0).size, task.schedule.learning_rate(0), task.seed)
+    return replace(task, dataset=data, model=model, schedule=schedule, spec=None)
 
 
 def _softmax(inputs: int, classes: int) -> nn.Module:
