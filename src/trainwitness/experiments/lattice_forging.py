@@ -43,9 +43,9 @@ def cases(quick: bool) -> Iterator[Case]:
         return
     calm = {"calm": 1.0}
     narrow = {"calm": 1.0, "nudges": 200, "exponents": tuple(range(1, 11)), "margins": (8.0,)}
-    yield Case("goal", "softmax-mnist", settings={**calm, "nudges": 1500})
+    yield Case("goal", "softmax-mnist", settings={**calm, "nudges": 8000, "setting": 300})
     yield Case("goal, last third", "softmax-cifar10", settings={**calm, "last": 1024})
-    yield Case("goal, all pixels", "softmax-cifar10", settings={**calm, "nudges": 300})
+    yield Case("goal, all pixels", "softmax-cifar10", settings={**calm, "nudges": 1000})
     yield Case("goal", "mlp-mnist", batch=300, hidden=32, settings={**narrow, "setting": 250})
     for size in (25, 50, 200):
         yield Case("batch size", "softmax-mnist", batch=size, settings={**calm, "nudges": 0})

@@ -22,7 +22,6 @@ from trainwitness.forging.repair import into_box
 
 Reals = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
-_SHORTEST = 40
 _HOPELESS = 60
 
 
@@ -74,7 +73,7 @@ class Whole:
 
     def nudged(self, rng: np.random.Generator) -> Whole | None:
         """The same with one product of short vectors added; None if that leaves the box."""
-        rows, columns = (_shortest(basis) for basis in (self.left, self.right))
+        rows, columns = self.left.shortest, self.right.shortest
         move = np.outer(columns[rng.integers(len(columns))], rows[rng.integers(len(rows))]) * rng.choice([-1, 1])
         values = self.values.copy()
         values[:, self.plan.moved[self.plan.setting]] += move
@@ -168,8 +167,3 @@ def _rounded(plan: Plan, real: Reals, left: Basis, right: Basis, scale: float) -
     forged[:, plan.moved] += whole.T
     inside = np.clip(forged, plan.low, plan.high)
     return Whole(inside, int((inside != forged).sum()), float((whole - change).std()), plan, left, right)
-
-
-def _shortest(basis: Basis) -> Reals:
-    lengths = (basis.vectors**2).sum(1) + ((basis.vectors @ basis.seen) ** 2).sum(1)
-    return basis.vectors[np.argsort(lengths, kind="stable")[:_SHORTEST]]
