@@ -14,7 +14,7 @@ from trainwitness.core.state import State
 from trainwitness.tasks.dataset import Dataset
 from trainwitness.tasks.initial import initial_model
 from trainwitness.tasks.task import Task
-from trainwitness.training.apply_numerics import COMPUTE_DTYPE, applied, autocast, check_device
+from trainwitness.training.apply_numerics import COMPUTE_DTYPE, applied, autocast, check_device, one_thread
 from trainwitness.training.exact.arithmetic import arithmetic
 from trainwitness.training.exact.convert import check_supported
 from trainwitness.training.exact.leaf import PendingLeaf, begin_leaf
@@ -133,9 +133,12 @@ class Stepper:
         return begin_leaf(step, self.witnesses, self.live.tensors())
 
     def _fetch(self, rows: Sequence[int], carried: Mapping[int, bytes]) -> tuple[torch.Tensor, torch.Tensor]:
+        if not self.exact or self.device.type == "cpu":
+            return fetch(self.task.dataset, rows, self.device, self.dtype, carried)
         # Exact inputs are normalised on the CPU: a GPU divides by a number as it multiplies by its reciprocal.
-        home = torch.device("cpu") if self.exact else self.device
-        inputs, labels = fetch(self.task.dataset, rows, home, self.dtype, carried)
+        # By one thread, since the others may be hashing the last step's leaf, and a team waits for its slowest.
+        with one_thread():
+            inputs, labels = fetch(self.task.dataset, rows, torch.device("cpu"), self.dtype, carried)
         return inputs.to(self.device), labels.to(self.device)
 
 

@@ -107,7 +107,12 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
 
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="leaf")
+    return ThreadPoolExecutor(_threads(), thread_name_prefix="leaf")
+
+
+def _threads() -> int:
+    """One core is left to the step."""
+    return max((os.cpu_count() or 1) - 1, 1)
 
 
 if hasattr(os, "register_at_fork"):
@@ -121,7 +126,7 @@ def _digests(blocks: list[Bytes], arrived: torch.cuda.Event | None) -> list[Futu
         done: Future[list[bytes]] = Future()
         done.set_result(_hashed(blocks, None))
         return [done]
-    size = len(blocks) if total < _MANY else math.ceil(len(blocks) / (2 * (os.cpu_count() or 1)))
+    size = len(blocks) if total < _MANY else math.ceil(len(blocks) / (2 * _threads()))
     parts = [blocks[at : at + size] for at in range(0, len(blocks), size)]
     return [_pool().submit(_hashed, part, arrived) for part in parts]
 
