@@ -17,8 +17,10 @@ from trainwitness.forging.integers import Effort, Whole, plan_change, round_chan
 GREY_LEVELS = 20.0
 """Root mean square of the changes whose errors are compared."""
 EXPONENTS = (8, 6, 4, 2)
-ATTEMPTS = ((250, 1.0), (784, 4.0))
-"""Whole numbers: how many pixels may change (those inked most often; black ones have little room), and the margin."""
+ATTEMPTS = ((250, 1.0, 0.0), (784, 4.0, 0.0), (784, 8.0, 1.0))
+"""Whole numbers: how many pixels may change (those inked most often; black ones have little room), the margin, and
+how far the pixels that set the outputs right go to the middle of the domain, where there is room."""
+SETTING = 250
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,9 @@ def _real(case: Case, honest: Run, epochs: int) -> dict[str, Any]:
 
 def _whole(honest: Run) -> dict[str, Any]:
     started = time.perf_counter()
-    for pixels, margin in ATTEMPTS:
+    for pixels, margin, calm in ATTEMPTS:
         inked = np.sort(np.argsort(-(honest.values > 0).mean(0), kind="stable")[:pixels])
-        whole = _attempt(honest, inked, margin)
+        whole = _attempt(honest, inked, margin, calm)
         if whole is not None:
             moved = whole.values - honest.values[:, inked]
             return {
@@ -123,12 +125,14 @@ def _whole(honest: Run) -> dict[str, Any]:
     return {"error": None, **_benign(honest), "outcome": "none", "seconds": time.perf_counter() - started}
 
 
-def _attempt(honest: Run, columns: npt.NDArray[np.int64], margin: float) -> Whole | None:
+def _attempt(honest: Run, columns: npt.NDArray[np.int64], margin: float, calm: float) -> Whole | None:
     """Whole numbers inside the domain, or None; the finest scale that stays inside is taken."""
     values = honest.values[:, columns]
     weights, errors = stacked(honest)
     goal = values[np.random.default_rng(0).permutation(len(values))]
-    plan = plan_change(values, weights[columns], errors, goal, low=0, high=255, margin=margin)
+    plan = plan_change(
+        values, weights[columns], errors, goal, low=0, high=255, margin=margin, setting=SETTING, calm=calm
+    )
     if plan is None:
         return None
     rounded = (round_change(plan, Effort(2.0**exponent, block=0)) for exponent in EXPONENTS)

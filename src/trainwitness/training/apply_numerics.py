@@ -23,6 +23,14 @@ COMPUTE_DTYPE: dict[Precision, torch.dtype] = {
 AUTOCAST_DTYPE: dict[Precision, torch.dtype] = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
+def autocast_precision(device: str) -> Precision | None:
+    """The mixed precision in force on this type of device, if one is."""
+    if not torch.is_autocast_enabled(device):
+        return None
+    dtype = torch.get_autocast_dtype(device)
+    return next((precision for precision, lower in AUTOCAST_DTYPE.items() if lower == dtype), None)
+
+
 def check_device(numerics: Numerics) -> torch.device:
     """The device, if this machine has it."""
     try:
