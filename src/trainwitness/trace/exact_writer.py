@@ -18,7 +18,7 @@ from trainwitness.trace.chunk import EXACT_MAGIC, ChunkWriter
 from trainwitness.trace.codec import encode
 from trainwitness.trace.exact_reader import ExactTrace
 from trainwitness.trace.layout import EMPTY, Buffer
-from trainwitness.training.exact.leaf import PendingLeaf
+from trainwitness.training.exact.leaf import UNFINISHED, PendingLeaf
 
 
 class ExactWriter:
@@ -70,12 +70,12 @@ class ExactWriter:
     def append(self, leaf: bytes | PendingLeaf, batch: Batch | None, state: Callable[[], State]) -> None:
         """Adds a step; `batch` where its rows are to be written down, `state` gives the State after it.
 
-        Of leaves on their way one may be unfinished; none is when a chunk is written.
+        Of leaves on their way `UNFINISHED` may be unfinished; none is when a chunk is written.
         """
-        if self._waiting:
-            last, rows = self._waiting[-1]
-            self._waiting[-1] = (_finished(last), rows)
         self._waiting.append((leaf, batch))
+        if len(self._waiting) > UNFINISHED:
+            earlier, rows = self._waiting[-1 - UNFINISHED]
+            self._waiting[-1 - UNFINISHED] = (_finished(earlier), rows)
         due = self.steps % self.manifest.checkpoint_every == 0
         if due or len(self._waiting) >= self.manifest.chunk_steps:
             self._write()

@@ -21,6 +21,8 @@ _DOMAIN = b"trainwitness/exact-step/1\0"
 _BLOCK = 1 << 20
 _MANY = 8 * _BLOCK
 """From this many bytes on, blocks are hashed by several threads."""
+UNFINISHED = 2
+"""Leaves that a recorder lets be on their way: one being copied while another is hashed. Each takes memory."""
 
 
 class PendingLeaf:
