@@ -1,7 +1,7 @@
 """Replay: on a GPU, the forward and backward pass of a step as one CUDA graph.
 
-An exact step is about a thousand small operations. Asking for them one by one takes three times as long as computing
-them; a graph asks for the same kernels, on the same memory and in the same order, at once. So the bits are the same.
+An exact step is about a thousand small operations, and asking for them one by one takes longer than computing them.
+A graph asks for the same kernels, on the same memory and in the same order, at once. So the bits are the same.
 
 A graph repeats what was recorded, whatever Python would have done this time. It is used only where Python would do
 the same again: PyTorch's own modules without hooks, PyTorch's losses or ours, no random numbers, the same shapes.
