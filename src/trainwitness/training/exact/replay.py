@@ -106,6 +106,8 @@ def repeats(loss: object, modules: list[nn.Module], tensors: list[torch.Tensor])
 
 def _record(key: Key, passes: Passes, inputs: torch.Tensor, labels: torch.Tensor, model: nn.Module) -> Recorded:
     """The passes as a graph; nothing is computed yet."""
+    if inputs.device.index != torch.cuda.current_device():
+        raise RuntimeError("graphs are recorded on the current device only")
     witness, graph = Witness(), torch.cuda.CUDAGraph()
     inputs, labels, parameters = inputs.clone(), labels.clone(), list(model.parameters())
     try:
