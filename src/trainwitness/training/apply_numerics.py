@@ -73,6 +73,17 @@ def applied(numerics: Numerics) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch's operations on this CPU by the calling thread alone."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
 def autocast(numerics: Numerics) -> Iterator[None]:
     """Mixed precision for the forward pass, where the precision asks for it."""
     dtype = AUTOCAST_DTYPE.get(numerics.precision)
