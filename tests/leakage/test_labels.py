@@ -157,6 +157,20 @@ def test_least_squares_is_the_pseudo_inverse(untrained: Seen) -> None:
     np.testing.assert_allclose(untrained.restored("ilrg").estimate, expected, atol=1e-8)
 
 
+@pytest.mark.parametrize("certain", [0, 1, 2, 5])
+def test_least_squares_of_any_probabilities_is_the_pseudo_inverse(certain: int) -> None:
+    """Two certain classes or more leave a null vector; a noisy db does not sum to zero; some classes are left out."""
+    rng = np.random.default_rng(certain)
+    probabilities = rng.dirichlet(np.ones(6), 6)
+    probabilities[:certain] = np.eye(6)[:certain]
+    bias = rng.normal(size=6)
+    for kept in (6, 4):
+        system = np.vstack([probabilities[:kept, :kept].T - np.eye(kept), np.ones(kept)])
+        expected = np.linalg.pinv(system) @ np.append(24 * bias[:kept], 24)
+        found = ilrg._solve(probabilities[:kept, :kept], bias[:kept], 24)
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
 def test_known_presence_leaves_the_other_classes_at_zero(untrained: Seen) -> None:
     present = untrained.truth > 0
     found = ilrg.restore(untrained.gradient, untrained.layer, 24, present=present)
