@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 
 from trainwitness.core.seeds import derive
+from trainwitness.leakage.inputs.distances import squared
 from trainwitness.leakage.inputs.lbfgs import minimise
 from trainwitness.leakage.inputs.restored import Restoration
 from trainwitness.leakage.inputs.target import Target
@@ -37,7 +38,7 @@ def reconstruct(
 
     `balanced` weighs every parameter's gradient alike, however small it is beside the others.
     """
-    gap = target.gap()
+    gap, box = target.gap(), target.box
     unknowns = Unknowns(target, labels)
     sizes = {name: float(tensor.square().sum()) for name, tensor in target.gradient.items()}
     whole = sum(sizes.values())
@@ -49,10 +50,8 @@ def reconstruct(
     def objective(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
         _ = which
         inputs, soft = unknowns.split(values)
-        found = gap.gradients(target.box.inside(inputs), soft)
-        differences = {name: (found[name] - wanted).flatten(1) for name, wanted in target.gradient.items()}
-        parts = [torch.einsum("rp,rp->r", part, part) / scales[name] for name, part in differences.items()]
-        return torch.stack(parts).sum(0)
+        found = gap.gradients(box.inside(inputs), soft)
+        return squared(found, target.gradient, scales)
 
     start = unknowns.start(restarts, derive(seed, "dlg"))
     tolerance = solved_at(target.count) if stop else 0.0
