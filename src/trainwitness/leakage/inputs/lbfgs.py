@@ -32,14 +32,20 @@ def minimise(
     history: int = 100,
     tolerance: float = 0.0,
     enough: int | None = None,
+    watch: Callable[[torch.Tensor], None] | None = None,
 ) -> Minimum:
-    """Minimises each problem until `tolerance`, or until no step goes down; ends when `enough` are there."""
+    """Minimises each problem until `tolerance`, or until no step goes down; ends when `enough` are there.
+
+    `watch` sees the unknowns after every iteration.
+    """
     run = _Run(objective, start.detach().clone(), max(1, min(history, steps)))
     for _ in range(steps):
         run.active &= run.values > tolerance
         if not run.active.any() or (enough is not None and int((run.values <= tolerance).sum()) >= enough):
             break
         run.advance()
+        if watch is not None:
+            watch(run.unknowns)
     return Minimum(run.unknowns, run.values, run.iterations)
 
 

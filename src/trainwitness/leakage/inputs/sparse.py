@@ -125,7 +125,7 @@ class _Found:
         return [column] if self._zeros(column[None])[0] >= self.count - 1 + SPARE else []
 
     def _alike(self, some: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-        """Which pairs of unit vectors are the same up to sign and rounding; false columns come very near to true ones."""
+        """Which pairs of unit vectors are one, up to sign and rounding; false columns come very near to true ones."""
         return 1 - (some @ others.T).abs() < max(1e-10, 10 * self.tolerance**2)
 
     def _zeros(self, columns: torch.Tensor) -> torch.Tensor:
