@@ -21,8 +21,6 @@ from trainwitness.training.stepper import Stepper
 PAPER = {1: 270, 2: 602, 4: 1173, 8: 2711}
 """ResNet-20 on CIFAR-100; an iteration there is one call of L-BFGS, up to 20 inner ones."""
 CLEAR, EVERY = 25.0, 25
-
-
 LIMITS = {12: 1500, 32: 4000}
 """Channels -> iterations: DLG's network, and one whose gradient has more equations than 8 images have unknowns."""
 
@@ -36,8 +34,8 @@ def run(setting: Setting) -> dict[str, Any]:
             tried = 8 if size == 1 and not setting.quick else 1
             rows.append({"channels": width, "batch": size} | _row(setting, stepper, width, size, tried, limit))
     notes = [
-        f"untrained; labels restored first; one restart, {precision}; ended when the squared distance of the gradients is "
-        f"{dlg.SOLVED:g} of the squared gradient (solved), or at the limit",
+        f"untrained; labels restored first; one restart, {precision}; ended when the squared distance of the gradients "
+        f"is {dlg.SOLVED:g} of the squared gradient (solved), or at the limit",
         "until 25 dB: iterations until the worst image of the batch is there, looked at every 25; mean over batches",
         "unknowns: input values of the batch; equations: at most so many numbers in the gradient depend on them "
         "(the argument is at `equations` in tasks/builtin/sigmoid.py). Fewer than unknowns: other images have the "
