@@ -31,9 +31,9 @@ def _cases(setting: Setting) -> list[tuple[str, Options, int, int, int]]:
     fully: Options = {"hidden": [300, 300]}
     if setting.cuda:
         return [
-            ("mlp-mnist", fully, 16, 8, 1000),
-            ("sigmoid-cifar100", {"width": 32}, 4, 1, 4000),
-            ("resnet-cifar100", {"activation": "swish"}, 16, 1, 2000),
+            ("mlp-mnist", fully, 16, 6, 1000),
+            ("sigmoid-cifar100", {"width": 32}, 4, 1, 2000),
+            ("resnet-cifar100", {"activation": "swish"}, 16, 1, 1000),
         ]
     return [("mlp-mnist", fully, 16, 6, 1000), ("lenet-mnist", {}, 8, 2, 1000), ("sigmoid-cifar100", {}, 4, 1, 1000)]
 
