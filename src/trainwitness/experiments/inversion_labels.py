@@ -78,9 +78,14 @@ def _row(
 ) -> dict[str, Any]:
     means = {known: statistics.mean(values) for known, values in quality.items()}
     best = {known: statistics.mean(sorted(values)[-BEST:]) for known, values in quality.items()}
+    gains = [
+        statistics.mean(quality[True][k : k + size]) - statistics.mean(quality[False][k : k + size])
+        for k in range(0, size * batches, size)
+    ]
     return {
         "task": name, "batch": size, "batches": batches, "iterations": iterations,
         "labels right": "yes" if right else "no",
         "restored": means[True], "sought": means[False], "gain": means[True] - means[False],
-        "gain, six best": best[True] - best[False], "paper, six best": f"{PAPER_GAIN[0]:g} to {PAPER_GAIN[1]:g}",
+        "gain, least batch": min(gains), "gain, six best": best[True] - best[False],
+        "paper, six best": f"{PAPER_GAIN[0]:g} to {PAPER_GAIN[1]:g}",
     }  # fmt: skip
