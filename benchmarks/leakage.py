@@ -125,7 +125,7 @@ def main() -> None:
     arguments = parser.parse_args()
     rounds = 1 if arguments.quick else 5
     print(
-        f"{CLASSES} classes, {FEATURES} features, K = {EXAMPLES}\n\n" + labels(rounds, 1 if arguments.quick else 3),
+        f"{CLASSES} classes, {FEATURES} features, K = {EXAMPLES}\n\n" + labels(rounds, 1),
         flush=True,
     )
     print("\n" + exact(arguments.data, rounds, (8,) if arguments.quick else (8, 12)), flush=True)
