@@ -12,18 +12,19 @@ from trainwitness.experiments.kept import Kept, read_kept
 
 WHY = {
     "label-methods": "iLRG is confirmed on untrained models but for FCN-3 (LnAcc .982) and ResNet-18 with Swish "
-    "(.986), instead of over .99; on FCN-3 and ResNet-18 GradInversion finds the classes more often (LeAcc). pooled is "
-    "exact everywhere.",
+    "(.986), instead of over .99; on FCN-3 and ResNet-18 GradInversion finds the classes more often (LeAcc). pooled "
+    "is exact everywhere.",
     "label-batches": "iLRG falls off at the sizes where the paper's does, at other heights (other initial weights). "
-    "pooled and auxiliary go further on every model. At 1024 pooled gets better with depth on VGG and worse on ResNet, "
-    "where auxiliary alone stays above .96.",
+    "pooled and auxiliary go further on every model. At 1024 pooled gets better with depth on VGG and worse on "
+    "ResNet, where auxiliary alone stays above .96.",
     "label-stages": "Confirmed: restoration fails as training goes on. likelihood is the best in the middle of "
     "training; on well-trained models no method beats guessing by frequencies. With 4 images of each of 100 "
     "classes likelihood knows too little, and auxiliary is the best.",
     "label-imbalance": "Confirmed on LeNet-5 and VGG-16: exact at 626:1 untrained, single classes lost or "
     "overcounted when trained.",
-    "inversion-labels": "Restored labels help, by less than the paper's 6 to 7 dB: 4.5 over the six best of FCN-3. "
-    "The other two models need more iterations than these on CPU.",
+    "inversion-labels": "Restored labels help on FCN-3, by amounts that differ from batch to batch: over all images 2.7 "
+    "dB (3 batches) and 4.5 (6 batches), over the six best 4.5 and 10.3, where the paper has 6 to 7. IG restores "
+    "nothing recognisable on the other models within these iterations, so labels cannot help there.",
     "dlg-batches": "Every single image comes back on both networks. Batches do with 32 channels, in numbers of "
     "iterations that grow as the paper's do; with the deck's 12 channels they cannot, since the gradient then has "
     "fewer equations than the batch has unknowns.",
