@@ -22,8 +22,8 @@ WHY = {
     "classes likelihood knows too little, and auxiliary is the best.",
     "label-imbalance": "Confirmed on LeNet-5 and VGG-16: exact at 626:1 untrained, single classes lost or "
     "overcounted when trained.",
-    "inversion-labels": "Restored labels help on FCN-3, by amounts that differ from batch to batch: over all images 2.7 "
-    "dB (3 batches) and 4.5 (6 batches), over the six best 4.5 and 10.3, where the paper has 6 to 7. IG restores "
+    "inversion-labels": "Restored labels help on FCN-3, by amounts that differ from batch to batch: over all images "
+    "2.7 dB (3 batches) and 4.5 (6 batches), over the six best 4.5 and 10.3, where the paper has 6 to 7. IG restores "
     "nothing recognisable on the other models within these iterations, so labels cannot help there.",
     "dlg-batches": "Every single image comes back on both networks. Batches do with 32 channels, in numbers of "
     "iterations that grow as the paper's do; with the deck's 12 channels they cannot, since the gradient then has "
