@@ -26,11 +26,11 @@ WHY = {
     "2.7 dB (3 batches) and 4.5 (6 batches), over the six best 4.5 and 10.3, where the paper has 6 to 7. IG restores "
     "nothing recognisable on the other models within these iterations, so labels cannot help there.",
     "dlg-batches": "Every single image comes back on both networks. Batches do with 32 channels, in numbers of "
-    "iterations that grow as the paper's do, to a factor of 2; with the deck's 12 channels they cannot, since the gradient then has "
-    "fewer equations than the batch has unknowns.",
+    "iterations that grow as the paper's do, to a factor of 2; with the deck's 12 channels they cannot, since the "
+    "gradient then has fewer equations than the batch has unknowns.",
     "dlg-defences": "Precision and pruning are as in the deck, but for int8, under which images come back (labels "
-    "are known here). Noise hides more than in the deck: 1e-4 is enough here. Accuracy suffers less: FCN-3 on MNIST is the "
-    "easier task.",
+    "are known here). Noise hides more than in the deck: 1e-4 is enough here. Accuracy suffers less: FCN-3 on MNIST "
+    "is the easier task.",
     "reproduction-error": "Ours agree with the papers to a factor of 6, but for two. The transformer is 10 to 40 "
     "times quieter than theirs: unexplained (another framework, GPU and attention kernel). "
     "vggmini on CPU is 14 to 36 times noisier than Fig. 2, which is about one GPU: other "
