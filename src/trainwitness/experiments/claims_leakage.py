@@ -125,7 +125,7 @@ LEAKAGE: tuple[Claim, ...] = (
           {"batch": 628, "method": "ilrg"} | _TRAINED, "LnAcc", "at most"),
     Claim(f"{PAPER}, Fig. 4", "IG with restored labels: dB gained over the six best images, FCN-3",
           "inversion-labels", 6.0, {"task": "mlp-mnist"}, "gain, six best", "at least",
-          why="it varies from batch to batch; theirs are six images of one batch"),
+          why="the same six batches on two machines; theirs are six images of one batch"),
     Claim(f"{PAPER}, Fig. 4", "the same over all images", "inversion-labels", None, {"task": "mlp-mnist"}, "gain",
           "none", why="the paper shows its six best only"),
     Claim(f"{PAPER}, Fig. 5", "noise of variance 1e-2: iLRG's LnAcc over that without (read as a half)",
