@@ -40,8 +40,14 @@ def _name(name: str, value: Any) -> Iterator[str]:
         if member.startswith("_") or member.startswith("model_"):
             continue
         plain = found.__func__ if isinstance(found, (classmethod, staticmethod)) else found
-        if inspect.isfunction(plain):
+        if inspect.isfunction(plain) and not _inherited(value, member, plain):
             yield f"  {name}.{member}{_signature(plain)}"
+
+
+def _inherited(kind: type, member: str, found: Any) -> bool:
+    """Whether it is a base's own: PyTorch puts `step`, wrapped, into every class of optimisers once it is used."""
+    bases = [vars(base).get(member) for base in kind.__mro__[1:]]
+    return any(inspect.unwrap(other) is inspect.unwrap(found) for other in bases if inspect.isfunction(other))
 
 
 def _signature(value: Any) -> str:

@@ -40,7 +40,7 @@ def main() -> None:
             for number, content in enumerate(contents):
                 first = bytes([NAMES.index(name)])
                 (corpus / f"{NAMES.index(name)}-{number}").write_bytes(first + content)
-        options = [f"-max_total_time={seconds}", "-max_len=8192", "-rss_limit_mb=4096", "-timeout=30"]
+        options = [f"-max_total_time={seconds}", "-max_len=16384", "-rss_limit_mb=4096", "-timeout=30"]
         atheris.Setup([sys.argv[0], *options, str(corpus)], one_input)
         atheris.Fuzz()
 

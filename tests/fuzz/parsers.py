@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,11 +16,19 @@ from trainwitness.attestation.timestamps import TimestampRefused, check_timestam
 from trainwitness.commitments.commitment import bound_seed, commit, parse_commitment
 from trainwitness.commitments.proofs import AbsentProof, absent_problems, member_problems, parse_proof
 from trainwitness.commitments.sources import rows_of
-from trainwitness.core.errors import EvidenceDamaged, TraceDamaged
+from trainwitness.core.canonical import RowReader
+from trainwitness.core.errors import EvidenceDamaged, ResultDamaged, StorageError, TraceDamaged
 from trainwitness.core.records import load
+from trainwitness.report.read import read_envelope
 from trainwitness.trace import format as f
+from trainwitness.trace.chunk import ChunkReader, ExactChunkReader
+from trainwitness.trace.reader import Trace
+from trainwitness.trace.segments import decoded
+from trainwitness.verification.calibration import load_calibration
+from trainwitness.verification.model_file import read_model
 
-REFUSALS = (EvidenceDamaged, TraceDamaged, TimestampRefused)
+REFUSALS = (EvidenceDamaged, ResultDamaged, StorageError, TraceDamaged, TimestampRefused)
+ROW = (("uint8", (3,)), ("int64", ()))
 _NONCE = "0123456789abcdef"
 
 
@@ -76,6 +86,37 @@ def _records(content: bytes) -> None:
             continue
 
 
+def _chunk(content: bytes) -> None:
+    whole = content + hashlib.sha256(content).digest()
+    for segment in decoded(ChunkReader(io.BytesIO(whole), "c"), None):
+        list(segment.batches)
+
+
+def _exact_chunk(content: bytes) -> None:
+    chunk = ExactChunkReader(io.BytesIO(content + hashlib.sha256(content).digest()), "c")
+    chunk.keyframe(), chunk.leaves(), chunk.batches()
+
+
+def _row(content: bytes) -> None:
+    try:
+        inputs, label = RowReader(ROW).read(content)
+    except ValueError as error:  # what the callers expect and turn into a refusal
+        raise TraceDamaged(str(error)) from error
+    assert [inputs.shape, label.shape] == [(3,), ()]
+
+
+def _from_file(read: Callable[[Path], object]) -> Callable[[bytes], None]:
+    """A parser that opens its file itself."""
+
+    def parse(content: bytes) -> None:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            read(Path(file.name))
+
+    return parse
+
+
 PARSERS: dict[str, Callable[[bytes], None]] = {
     "commitment": _commitment,
     "proof": _proof,
@@ -84,6 +125,13 @@ PARSERS: dict[str, Callable[[bytes], None]] = {
     "public key": _public_key,
     "timestamp": _timestamp,
     "records": _records,
+    "chunk": _chunk,
+    "exact chunk": _exact_chunk,
+    "row": _row,
+    "packed trace": _from_file(lambda path: Trace.open(path).check()),
+    "calibration": _from_file(load_calibration),
+    "result": _from_file(read_envelope),
+    "model": _from_file(read_model),
 }
 
 

@@ -6,12 +6,21 @@ import base64
 import json
 from pathlib import Path
 
+import numpy as np
+import torch
+from safetensors.torch import save
+
 from tests.attestation.authority import Authority
 from tests.conftest import tiny_task
+from trainwitness import Numerics, calibrate, pack, record
 from trainwitness.attestation.dsse import PAYLOAD_TYPE, seal
 from trainwitness.commitments.commitment import Commitment, commit
 from trainwitness.commitments.proofs import prove_absent, prove_member
 from trainwitness.commitments.sources import rows_of
+from trainwitness.core.canonical import row_bytes
+from trainwitness.core.result import SCHEMA
+from trainwitness.trace.chunk import DIGEST_BYTES
+from trainwitness.trace.format import chunk_name
 
 
 def seeds(folder: Path) -> dict[str, list[bytes]]:
@@ -41,6 +50,29 @@ def seeds(folder: Path) -> dict[str, list[bytes]]:
         "public key": [PUBLIC, (folder / "tsa" / "ca.pem").read_bytes()],
         "timestamp": [token],
         "records": [],
+        **_of_traces(folder),
+    }
+
+
+def _of_traces(folder: Path) -> dict[str, list[bytes]]:
+    task = tiny_task()
+    traces = {precision: folder / f"{precision}.trace" for precision in ("float32", "exact")}
+    for precision, path in traces.items():
+        record(task, path, steps=2, numerics=Numerics(precision=precision))
+    packed = folder / "packed.zip"
+    pack(traces["float32"], packed)
+    chunks = {kind: (path / chunk_name(0)).read_bytes()[:-DIGEST_BYTES] for kind, path in traces.items()}
+    calibration = calibrate(task, steps=2, repeats=2)
+    envelope = {"schema": SCHEMA, "kind": "calibrate", "command": [], "environment": {}, "result": {}}
+    whole = envelope | {"result": calibration.model_dump(mode="json")}
+    return {
+        "chunk": [chunks["float32"]],
+        "exact chunk": [chunks["exact"]],
+        "row": [row_bytes((np.zeros(3, np.uint8), np.array(7)))],
+        "packed trace": [packed.read_bytes()],
+        "calibration": [json.dumps(whole).encode()],
+        "result": [json.dumps(envelope).encode()],
+        "model": [save({"weight": torch.zeros(2, 2)})],
     }
 
 

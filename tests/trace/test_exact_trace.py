@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import tiny_task
-from trainwitness import Numerics, Trace, pack, record, unpack, verify
+from trainwitness import Numerics, State, Stepper, Trace, pack, record, unpack, verify
 from trainwitness.core.errors import StorageError, TraceDamaged, TraceMismatch, UsageError
 from trainwitness.trace.exact_reader import ExactTrace
+from trainwitness.trace.exact_writer import ExactWriter
+from trainwitness.training.exact.leaf import UNFINISHED, PendingLeaf
 
 EXACT = Numerics(precision="exact", threads=1)
 
@@ -121,3 +126,46 @@ def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         made(tmp_path / "t", checkpoint_every=0)
     with pytest.raises(UsageError, match="explicit rows in a float trace"):
         record(tiny_task(), tmp_path / "u", steps=1, explicit_rows=True)
+
+
+def on_its_way(leaves: list[Future[list[bytes]]]) -> PendingLeaf:
+    leaves.append(Future())
+    return PendingLeaf(b"step", [(b"array", 1)], leaves[-1:])
+
+
+def writer_at(path: Path) -> tuple[ExactWriter, State]:
+    source, state = made(path / "source"), Stepper(tiny_task(), EXACT).state()
+    (path / "t").mkdir()
+    return ExactWriter.create(path / "t", source.manifest, state), state
+
+
+def test_leaves_are_finished_before_they_are_written(tmp_path: Path) -> None:
+    writer, state = writer_at(tmp_path)
+    leaves: list[Future[list[bytes]]] = []
+    for _ in range(UNFINISHED):
+        writer.append(on_its_way(leaves), None, lambda: state)
+    written = threading.Thread(target=writer.flush)
+    written.start()
+    for number, leaf in enumerate(leaves):
+        written.join(0.05)
+        assert written.is_alive()
+        assert not list((tmp_path / "t").glob("chunk-*"))
+        leaf.set_result([bytes([number]) * 32])
+    written.join(10)
+    trace = Trace.open(tmp_path / "t")
+    assert isinstance(trace, ExactTrace)
+    expected = [hashlib.sha256(b"steparray" + bytes([number]) * 32).digest() for number in range(UNFINISHED)]
+    assert [step.leaf for step in trace.exact_steps()] == expected
+
+
+def test_a_leaf_that_fails_is_not_written(tmp_path: Path) -> None:
+    writer, state = writer_at(tmp_path)
+    leaves: list[Future[list[bytes]]] = []
+    for _ in range(UNFINISHED):
+        writer.append(on_its_way(leaves), None, lambda: state)
+    leaves[0].set_exception(RuntimeError("no GPU any more"))
+    with pytest.raises(RuntimeError, match="no GPU"):
+        writer.append(on_its_way(leaves), None, lambda: state)
+    with pytest.raises(RuntimeError, match="no GPU"):
+        writer.flush()
+    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == ["manifest.json"]

@@ -15,7 +15,7 @@ from trainwitness.commitments.merkle import Frontier
 from trainwitness.core.errors import StorageError, TraceDamaged, UsageError
 from trainwitness.trace import format as f
 from trainwitness.trace.layout import Buffer
-from trainwitness.trace.reader import record_batch
+from trainwitness.trace.rows import record_batch
 from trainwitness.trace.writer import TraceWriter
 
 MOMENTUM = {"optimizer": lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9)}

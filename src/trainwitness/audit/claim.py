@@ -17,11 +17,13 @@ from trainwitness.forging.one_example import one_example
 from trainwitness.tasks.dataset import Dataset
 from trainwitness.tasks.domain import Array, IntegerBox
 from trainwitness.tasks.task import Task
-from trainwitness.trace.reader import Segment, Trace, record_batch
+from trainwitness.trace.reader import Trace
+from trainwitness.trace.rows import record_batch
+from trainwitness.trace.segments import Segment
 from trainwitness.training.first_layer import first_layer, input_scale
 from trainwitness.training.stepper import Stepper
+from trainwitness.verification.resolve import numerics_for
 from trainwitness.verification.rows import row_problems
-from trainwitness.verification.verify import numerics_for
 
 NEAR = 0.03
 """Share of the domain's range (of real data, of the example's own) that a near copy may differ by."""

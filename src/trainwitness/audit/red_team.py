@@ -12,7 +12,7 @@ from trainwitness.core.verdict import Verdict
 from trainwitness.tasks.task import Task
 from trainwitness.trace.reader import Trace
 from trainwitness.training.stepper import Stepper
-from trainwitness.verification.verify import numerics_for
+from trainwitness.verification.resolve import numerics_for
 
 
 def with_red_team(

@@ -81,7 +81,7 @@ def _subject(subject: str, spec: TaskSpec) -> tuple[TaskSpec, Numerics, int]:
     from trainwitness.core.numerics import Numerics
     from trainwitness.core.seeds import derive
     from trainwitness.trace.reader import Trace
-    from trainwitness.verification.verify import numerics_for
+    from trainwitness.verification.resolve import numerics_for
 
     if not Path(subject).exists():
         return spec, Numerics(), 0

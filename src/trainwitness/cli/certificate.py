@@ -30,7 +30,7 @@ def certificate(
     from trainwitness.forging.certificate import NOT_COVERED, certify_step
     from trainwitness.trace.reader import Trace
     from trainwitness.training.stepper import Stepper
-    from trainwitness.verification.verify import numerics_for, resolve_task
+    from trainwitness.verification.resolve import numerics_for, resolve_task
 
     output = Output(json)
     opened = Trace.open(trace)

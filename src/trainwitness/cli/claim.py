@@ -39,7 +39,7 @@ def claim(
     """
     from trainwitness.audit.claim import check_claim, load_example
     from trainwitness.trace.reader import Trace
-    from trainwitness.verification.verify import resolve_task
+    from trainwitness.verification.resolve import resolve_task
 
     output = Output(json)
     opened = Trace.open(trace)

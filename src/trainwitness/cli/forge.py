@@ -50,7 +50,7 @@ def forge(
     from trainwitness.tasks.registry import parse_option
     from trainwitness.trace.reader import Trace
     from trainwitness.training.stepper import Stepper
-    from trainwitness.verification.verify import numerics_for, resolve_task
+    from trainwitness.verification.resolve import numerics_for, resolve_task
 
     output = Output(json)
     rows = _rows(remove)

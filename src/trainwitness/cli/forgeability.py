@@ -72,7 +72,7 @@ def _problem(subject: str, step: int, task: str | None, spec: TaskSpec, data: Pa
     from trainwitness.tasks.registry import build_task
     from trainwitness.trace.reader import Trace
     from trainwitness.training.stepper import Stepper
-    from trainwitness.verification.verify import numerics_for, resolve_task
+    from trainwitness.verification.resolve import numerics_for, resolve_task
 
     if Path(subject).exists():
         if spec.options:
@@ -99,7 +99,8 @@ def _pool(task: Task) -> int:
 
 def _threshold(path: Path, problem: Problem) -> Threshold:
     from trainwitness.core.errors import TraceMismatch
-    from trainwitness.verification.calibration import calibration_mismatches, load_calibration
+    from trainwitness.verification.calibration import load_calibration
+    from trainwitness.verification.calibration_fit import calibration_mismatches
     from trainwitness.verification.policies.extreme import Extreme
 
     made = load_calibration(path)

@@ -44,7 +44,8 @@ def play(
     from trainwitness.forging.forger import checked
     from trainwitness.forging.game import play as play_game
     from trainwitness.tasks.registry import build_task, parse_option
-    from trainwitness.verification.calibration import calibration_mismatches, load_calibration
+    from trainwitness.verification.calibration import load_calibration
+    from trainwitness.verification.calibration_fit import calibration_mismatches
     from trainwitness.verification.policies.extreme import Extreme
 
     output = Output(json)

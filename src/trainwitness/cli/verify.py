@@ -101,7 +101,7 @@ def verify(
     from trainwitness.trace.reader import Trace
     from trainwitness.verification.calibration import load_calibration
     from trainwitness.verification.policies.fixed import Fixed
-    from trainwitness.verification.verify import numerics_for
+    from trainwitness.verification.resolve import numerics_for
     from trainwitness.verification.verify import verify as verify_trace
 
     output = Output(json)
@@ -136,7 +136,7 @@ def verify(
         verdict = _time_stamped(verdict, commitment, timestamp, tsa_certificate)
     if red_team:
         from trainwitness.audit.red_team import with_red_team
-        from trainwitness.verification.verify import resolve_task
+        from trainwitness.verification.resolve import resolve_task
 
         built = resolve_task(task, opened.manifest, data)
         verdict, margin = with_red_team(verdict, opened, built, numerics, required=MARGIN in names)

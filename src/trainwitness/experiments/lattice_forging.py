@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from trainwitness.core.errors import UsageError
 from trainwitness.core.forgery import Forgery
@@ -14,6 +16,8 @@ from trainwitness.experiments.attacked import at_stages, problem_at
 from trainwitness.experiments.experiment import Setting
 from trainwitness.forging.forge import attack
 from trainwitness.forging.problem import Problem
+from trainwitness.tasks.schedule import ShuffledEpochs
+from trainwitness.tasks.task import Task
 from trainwitness.verification.noise import NOT_HARDWARE
 from trainwitness.verification.step_noise import step_noise
 
@@ -27,6 +31,8 @@ class Case:
     batch: int = 100
     hidden: int | None = None
     stage: int = 100
+    classes: int | None = None
+    """Only the first so many classes."""
     settings: dict[str, Any] = field(default_factory=dict)
 
 
@@ -36,13 +42,16 @@ def cases(quick: bool) -> Iterator[Case]:
         yield Case("goal", "softmax-mnist", batch=60, stage=5, settings={"exponents": (9,), "nudges": 0})
         return
     calm = {"calm": 1.0}
-    narrow = {"calm": 1.0, "nudges": 0, "exponents": tuple(range(1, 17))}
-    yield Case("goal", "softmax-mnist", settings={**calm, "nudges": 1500})
+    narrow = {"calm": 1.0, "nudges": 200, "exponents": tuple(range(1, 11)), "margins": (8.0,)}
+    yield Case("goal", "softmax-mnist", settings={**calm, "nudges": 8000, "setting": 300})
     yield Case("goal, last third", "softmax-cifar10", settings={**calm, "last": 1024})
-    yield Case("goal, all pixels", "softmax-cifar10", settings={**calm, "nudges": 300})
+    yield Case("goal, all pixels", "softmax-cifar10", settings={**calm, "nudges": 1000})
     yield Case("goal", "mlp-mnist", batch=300, hidden=32, settings={**narrow, "setting": 250})
     for size in (25, 50, 200):
         yield Case("batch size", "softmax-mnist", batch=size, settings={**calm, "nudges": 0})
+    yield Case("inputs", "softmax-digits", settings={**calm, "nudges": 0})
+    for classes in (2, 5):
+        yield Case("classes", "softmax-mnist", classes=classes, settings={**calm, "nudges": 0})
     for stage in (0, 1000):
         yield Case("stage", "softmax-mnist", stage=stage, settings={**calm, "nudges": 0})
     for hidden, size in ((4, 100), (8, 150), (16, 250)):
@@ -59,10 +68,13 @@ def run(setting: Setting) -> dict[str, Any]:
         options = {"batch_size": case.batch} | ({} if case.hidden is None else {"hidden": case.hidden})
         task = setting.task(case.task, **options)
         name = task.spec.name if task.spec else case.task
+        if case.classes is not None:
+            task = of_first_classes(task, case.classes)
         setting.advance(f"{case.about}: {name}, b = {case.batch}")
         _, trained = next(at_stages(task, setting.numerics(), [case.stage]))
         problem = problem_at(trained, case.stage, case.batch, pool_size=3 * case.batch, seed=0, seconds=600.0)
         row = {"about": case.about, "task": name, "batch": case.batch, "hidden": case.hidden, "stage": case.stage}
+        row |= {"inputs": task.dataset.inputs[0].size, "classes": int(task.dataset.labels.max()) + 1}
         try:
             forgery = attack(problem, "lattice", **case.settings)
         except UsageError as error:
@@ -78,6 +90,19 @@ def run(setting: Setting) -> dict[str, Any]:
         "transformer-imdb (tokens enter by a table: a changed token is another row of it, never a small change)",
     ]
     return {"rows": rows, "notes": notes}
+
+
+def of_first_classes(task: Task, count: int) -> Task:
+    """Softmax regression on the rows of the first classes alone."""
+    kept = task.dataset.labels < count
+    data = replace(task.dataset, inputs=task.dataset.inputs[kept], labels=task.dataset.labels[kept])
+    model = functools.partial(_softmax, task.dataset.inputs[0].size, count)
+    schedule = ShuffledEpochs(len(data), task.schedule.batch(0).size, task.schedule.learning_rate(0), task.seed)
+    return replace(task, dataset=data, model=model, schedule=schedule, spec=None)
+
+
+def _softmax(inputs: int, classes: int) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, classes))
 
 
 def _measured(problem: Problem, forgery: Forgery) -> dict[str, Any]:

@@ -19,8 +19,9 @@ from trainwitness.forging.forger import DEFAULT, EXACT, Choice, find
 from trainwitness.forging.problem import Problem, make_problem
 from trainwitness.tasks.dataset import Dataset
 from trainwitness.trace.format import StepRecord
-from trainwitness.trace.reader import Segment, Trace
+from trainwitness.trace.reader import Trace
 from trainwitness.trace.rewrite import rewrite
+from trainwitness.trace.segments import Segment
 from trainwitness.training.stepper import Stepper
 from trainwitness.verification.distance import update_size
 from trainwitness.verification.rows import row_problems

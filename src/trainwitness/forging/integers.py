@@ -9,7 +9,9 @@ Plain arrays in, plain arrays out; the attack `lattice` puts it to use on a step
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +22,6 @@ from trainwitness.forging.repair import into_box
 
 Reals = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
-_SHORTEST = 40
 _HOPELESS = 60
 
 
@@ -72,7 +73,7 @@ class Whole:
 
     def nudged(self, rng: np.random.Generator) -> Whole | None:
         """The same with one product of short vectors added; None if that leaves the box."""
-        rows, columns = (_shortest(basis) for basis in (self.left, self.right))
+        rows, columns = self.left.shortest, self.right.shortest
         move = np.outer(columns[rng.integers(len(columns))], rows[rng.integers(len(rows))]) * rng.choice([-1, 1])
         values = self.values.copy()
         values[:, self.plan.moved[self.plan.setting]] += move
@@ -124,21 +125,27 @@ def _roomy(values: Reals, weights: Reals, errors: Reals, low: Reals, high: Reals
 def round_change(plan: Plan, effort: Effort | None = None) -> Whole:
     """Rounds a plan to whole numbers; the best of a few tries, by how many numbers had to be clipped."""
     effort = effort or Effort()
-    unit = float(np.sqrt((plan.errors**2).mean())) if plan.errors.size else 1.0
-    right = short_basis(plan.errors / unit, effort.scale, block=effort.block)
-    left = short_basis(plan.weights[plan.setting] / unit, effort.scale, block=effort.block)
-    project = null_projection(plan.weights, plan.errors)
-    rng = np.random.Generator(np.random.Philox(key=0))
     best: Whole | None = None
-    for number in range(max(1, effort.tries)):
-        shift = project(rng.uniform(-1, 1, plan.change.shape)) if number else 0.0
-        found = _rounded(plan, plan.change + shift, left, right, effort.scale / unit)
+    for found in islice(roundings(plan, effort), max(1, effort.tries)):
         if best is None or found.outside < best.outside:
             best = found
         if not best.outside or best.outside > _HOPELESS:
             break
     assert best is not None
     return best
+
+
+def roundings(plan: Plan, effort: Effort) -> Iterator[Whole]:
+    """One after the other, without end: of the plan's change, then of changes a little beside it."""
+    unit = float(np.sqrt((plan.errors**2).mean())) if plan.errors.size else 1.0
+    right = short_basis(plan.errors / unit, effort.scale, block=effort.block)
+    left = short_basis(plan.weights[plan.setting] / unit, effort.scale, block=effort.block)
+    project = null_projection(plan.weights, plan.errors)
+    rng = np.random.Generator(np.random.Philox(key=0))
+    yield _rounded(plan, plan.change, left, right, effort.scale / unit)
+    while True:
+        shift = project(rng.uniform(-1, 1, plan.change.shape))
+        yield _rounded(plan, plan.change + shift, left, right, effort.scale / unit)
 
 
 def _rounded(plan: Plan, real: Reals, left: Basis, right: Basis, scale: float) -> Whole:
@@ -160,8 +167,3 @@ def _rounded(plan: Plan, real: Reals, left: Basis, right: Basis, scale: float) -
     forged[:, plan.moved] += whole.T
     inside = np.clip(forged, plan.low, plan.high)
     return Whole(inside, int((inside != forged).sum()), float((whole - change).std()), plan, left, right)
-
-
-def _shortest(basis: Basis) -> Reals:
-    lengths = (basis.vectors**2).sum(1) + ((basis.vectors @ basis.seen) ** 2).sum(1)
-    return basis.vectors[np.argsort(lengths, kind="stable")[:_SHORTEST]]

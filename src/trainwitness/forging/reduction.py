@@ -7,6 +7,7 @@ rounded at once: for P in L1 (x) L2 both M1'P and P M2 stay small.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from trainwitness.core.errors import UsageError
 
 Reals = npt.NDArray[np.float64]
+_SHORTEST = 120
 
 
 def short_basis(matrix: Reals, scale: float, *, block: int = 0) -> Basis:
@@ -55,6 +57,12 @@ class Basis:
         seen = matrix * scale
         frame, triangle = np.linalg.qr(np.hstack([vectors, vectors @ seen]).T)
         return cls(vectors, seen, frame, triangle)
+
+    @functools.cached_property
+    def shortest(self) -> Reals:
+        """The few vectors that change and harm least."""
+        lengths = (self.vectors**2).sum(1) + ((self.vectors @ self.seen) ** 2).sum(1)
+        return self.vectors[np.argsort(lengths, kind="stable")[:_SHORTEST]]
 
     def nearest(self, rows: Reals) -> Reals:
         """For each row [r, m] a vector of the lattice near it, by Babai's nearest plane."""

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from trainwitness.core.canonical import tensor_bytes
 from trainwitness.core.errors import NotCapturable
+from trainwitness.core.numerics import Precision
 from trainwitness.trace.rows import canonical_row
 from trainwitness.training.live import Live
 
@@ -156,3 +157,13 @@ class OutsideChanges:
 
     def _watched(self) -> dict[str, torch.Tensor]:
         return self._live.model_tensors()
+
+
+def parameter_precision(model: nn.Module) -> Precision:
+    """That of the parameters, which autocast may lower; half-precision parameters are refused."""
+    dtype = next((parameter.dtype for parameter in model.parameters()), torch.float32)
+    if dtype not in (torch.float32, torch.float64):
+        raise NotCapturable(
+            f"the model's parameters are {dtype}", hint="keep them in float32 and use autocast for mixed precision"
+        )
+    return "float64" if dtype == torch.float64 else "float32"

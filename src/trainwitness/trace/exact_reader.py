@@ -15,8 +15,9 @@ from trainwitness.trace import format as f
 from trainwitness.trace.chunk import ExactChunkReader, Frame, RecordReader
 from trainwitness.trace.codec import decode
 from trainwitness.trace.layout import EMPTY, Layout
-from trainwitness.trace.reader import Checked, Progress, Segment, Trace, check_state
+from trainwitness.trace.reader import Checked, Progress, Trace
 from trainwitness.trace.rows import stored_batch
+from trainwitness.trace.segments import Segment, check_state
 
 
 class ExactStep(NamedTuple):

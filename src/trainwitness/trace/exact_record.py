@@ -42,7 +42,7 @@ def record_exact(
             for step in range(first, steps):
                 batch = stepper.task.schedule.batch(step)
                 loss = stepper.run(batch)
-                writer.append(stepper.leaf(step), batch if explicit_rows else None, stepper.state)
+                writer.append(stepper.begin_leaf(step), batch if explicit_rows else None, stepper.state)
                 if on_step:
                     on_step(step, loss)
         writer.seal(stepper.state())

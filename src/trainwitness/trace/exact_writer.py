@@ -18,6 +18,7 @@ from trainwitness.trace.chunk import EXACT_MAGIC, ChunkWriter
 from trainwitness.trace.codec import encode
 from trainwitness.trace.exact_reader import ExactTrace
 from trainwitness.trace.layout import EMPTY, Buffer
+from trainwitness.training.exact.leaf import UNFINISHED, PendingLeaf
 
 
 class ExactWriter:
@@ -28,7 +29,7 @@ class ExactWriter:
         self._folder = folder
         self._chunks: list[str] = []
         self._sessions: list[str] = []
-        self._waiting: list[tuple[bytes, Batch | None]] = []
+        self._waiting: list[tuple[bytes | PendingLeaf, Batch | None]] = []
         self._first = 0
         self._before = initial.digest().hex()
         self._tree = Frontier([f.initial_leaf(self._before)])
@@ -66,9 +67,15 @@ class ExactWriter:
         """Steps so far."""
         return self._first + len(self._waiting)
 
-    def append(self, leaf: bytes, batch: Batch | None, state: Callable[[], State]) -> None:
-        """Adds a step; `batch` where its rows are to be written down, `state` gives the State after it."""
+    def append(self, leaf: bytes | PendingLeaf, batch: Batch | None, state: Callable[[], State]) -> None:
+        """Adds a step; `batch` where its rows are to be written down, `state` gives the State after it.
+
+        Of leaves on their way `UNFINISHED` may be unfinished; none is when a chunk is written.
+        """
         self._waiting.append((leaf, batch))
+        if len(self._waiting) > UNFINISHED:
+            earlier, rows = self._waiting[-1 - UNFINISHED]
+            self._waiting[-1 - UNFINISHED] = (_finished(earlier), rows)
         due = self.steps % self.manifest.checkpoint_every == 0
         if due or len(self._waiting) >= self.manifest.chunk_steps:
             self._write()
@@ -114,7 +121,7 @@ class ExactWriter:
         )
         keyframe = None if self._keyframe is None else [encode(self._keyframe, EMPTY)]
         leaves, batches = (
-            [leaf for leaf, _ in self._waiting],
+            [_finished(leaf) for leaf, _ in self._waiting],
             [_written(b) for _, b in self._waiting if b is not None],
         )
         with storage_errors(self._folder):
@@ -130,6 +137,10 @@ class ExactWriter:
                 raise
         for leaf in leaves:
             self._tree.append(leaf)
+
+
+def _finished(leaf: bytes | PendingLeaf) -> bytes:
+    return leaf if isinstance(leaf, bytes) else leaf.result()
 
 
 def _written(batch: Batch) -> f.ExactBatch:

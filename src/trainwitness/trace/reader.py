@@ -12,34 +12,16 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from trainwitness.commitments.merkle import Frontier
-from trainwitness.core.batch import Batch
 from trainwitness.core.errors import TraceDamaged, UsageError
 from trainwitness.core.state import State
 from trainwitness.trace import format as f
 from trainwitness.trace.chunk import ChunkReader, Frame, RecordReader
-from trainwitness.trace.codec import decode
-from trainwitness.trace.layout import EMPTY, Buffer, Layout
-from trainwitness.trace.rows import record_batch as record_batch
+from trainwitness.trace.layout import Layout
+from trainwitness.trace.segments import Segment, decoded, keyframe
 from trainwitness.trace.store import Store, open_store, read_all
 
 Progress = Callable[[int], None]
 Kind = TypeVar("Kind", bound=RecordReader)
-
-
-@dataclass(frozen=True)
-class Segment:
-    """From one stored State to the next: one step, or K steps with `checkpoint_every=K`."""
-
-    before: State
-    records: tuple[f.StepRecord, ...]
-    leaves: tuple[bytes, ...]
-    """The records as stored, under the step root."""
-    after: State
-
-    @functools.cached_property
-    def batches(self) -> tuple[Batch, ...]:
-        """The batches of these steps."""
-        return tuple(record_batch(record) for record in self.records)
 
 
 @dataclass(frozen=True)
@@ -128,7 +110,7 @@ class Trace:
             with self._chunk(index) as chunk:
                 if expected not in (None, chunk.header.first_step):
                     raise TraceDamaged(f"{chunk.name}: begins with step {chunk.header.first_step}, not {expected}")
-                for segment in _decode(chunk, last_state):
+                for segment in decoded(chunk, last_state):
                     if stop is not None and segment.records[0].step >= stop:
                         return
                     if segment.records[-1].step >= start:
@@ -142,7 +124,7 @@ class Trace:
         if not self.chunks:
             raise TraceDamaged(f"{self.path}: no whole chunk was written")
         with self._chunk(0) as chunk:
-            return _keyframe(chunk).state()
+            return keyframe(chunk).state()
 
     def initial_parameters(self) -> int:
         """How many parameters the first State is said to have; nothing is decoded."""
@@ -253,47 +235,6 @@ class Trace:
 
 def _manifest(store: Store) -> tuple[f.Manifest, str]:
     return f.load(f.Manifest, read_all(store, f.MANIFEST), f.MANIFEST)
-
-
-def _keyframe(chunk: ChunkReader) -> Buffer:
-    where = f"{chunk.name} (keyframe)"
-    buffer = decode(chunk.keyframe(), Layout.from_table(chunk.header.tensors, where), EMPTY, where)
-    check_state(buffer, chunk.header.state, where)
-    return buffer
-
-
-def _decode(chunk: ChunkReader, last_state: str | None) -> Iterator[Segment]:
-    """The segments of one chunk; `last_state` is the digest the chunk before ended with, if it was read."""
-    if last_state not in (None, chunk.header.state):
-        raise TraceDamaged(f"{chunk.name}: does not begin with the State the chunk before ended with")
-    current, expected = _keyframe(chunk), chunk.header.first_step
-    layout, records, leaves = current.layout, [], []
-    for frame in chunk.frames():
-        record, where = frame.record, f"{frame.where} (step {frame.record.step})"
-        if record.step != expected:
-            raise TraceDamaged(f"{where}: step {expected} belongs here")
-        if record.tensors is not None:
-            layout = Layout.from_table(record.tensors, where)
-            if record.state is None or layout == current.layout:
-                raise TraceDamaged(f"{where}: a table of tensors belongs to a State whose table is new")
-        if (record.state is None) != (not frame.data):
-            raise TraceDamaged(f"{where}: a State and its digest go together")
-        expected += 1
-        records.append(record)
-        leaves.append(frame.leaf)
-        if record.state is not None:
-            following = decode(frame.data, layout, current, where, rate=record.predict)
-            check_state(following, record.state, where)
-            yield Segment(current.state(), tuple(records), tuple(leaves), following.state())
-            current, records, leaves = following, [], []
-    if records or expected == chunk.header.first_step:
-        raise TraceDamaged(f"{chunk.name}: ends without the State of its last step")
-
-
-def check_state(buffer: Buffer, stated: str, where: str) -> None:
-    """Refuses a State that is not the one whose digest is stated."""
-    if buffer.state().digest().hex() != stated:
-        raise TraceDamaged(f"{where}: the State does not have the digest the record states")
 
 
 def _contiguous(names: set[str], name_of: Callable[[int], str], first: int) -> int:

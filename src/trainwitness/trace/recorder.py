@@ -14,18 +14,19 @@ from torch.utils.data import DataLoader
 
 from trainwitness.core.environment import current_environment
 from trainwitness.core.errors import NotCapturable, StorageError, TraceMismatch, UsageError
-from trainwitness.core.numerics import Numerics, Precision
+from trainwitness.core.numerics import Numerics
 from trainwitness.tasks.task import Initialisation, TaskSpec
 from trainwitness.trace import capturable
 from trainwitness.trace import format as f
 from trainwitness.trace.layout import Buffer
+from trainwitness.trace.open_step import OpenStep
 from trainwitness.trace.pipeline import Pipeline
-from trainwitness.trace.plain import from_json, to_json
+from trainwitness.trace.plain import from_json
 from trainwitness.trace.position import Position
-from trainwitness.trace.reader import Trace
+from trainwitness.trace.resuming import check_same_numerics, check_same_run, interrupted
 from trainwitness.trace.rows import data_facts, indexed_loader, row_numbers
 from trainwitness.trace.writer import FolderLock, TraceWriter, refuse_used_folder
-from trainwitness.training.apply_numerics import AUTOCAST_DTYPE, current_numerics
+from trainwitness.training.apply_numerics import autocast_precision, current_numerics
 from trainwitness.training.live import Live
 from trainwitness.training.randomness import seed_epoch, seed_micro_batch
 
@@ -86,11 +87,9 @@ class Recorder:
         }
         self._data = data
         self._dataset: object | None = None
-        self._numerics, self._precision = numerics, _parameter_precision(model)
-        self._micros: list[list[int]] = []
-        self._groups: list[dict[str, Any]] | None = None
-        self._micro_epochs: list[int] = []
-        self._stepped = self._iterating = self._closed = self._before_first_forward = False
+        self._numerics, self._precision = numerics, capturable.parameter_precision(model)
+        self._open = OpenStep(0)
+        self._iterating = self._closed = self._before_first_forward = False
         self._scale = self._scaler_state()
         self._guard = capturable.OutsideChanges(self._live)
         self._writer: TraceWriter | None = None
@@ -149,10 +148,9 @@ class Recorder:
         if self._writer is None and self._initial is None:
             self._initial = Buffer.of(self._live.tensors())
             self._guard.note()
-        self._micros.append(list(rows))
-        self._micro_epochs.append(self.epoch)
-        self._before_first_forward = len(self._micros) == 1
-        seed_micro_batch(self.seed, self.steps, len(self._micros) - 1)
+        self._open.announce(rows, self.epoch)
+        self._before_first_forward = len(self._open.rows) == 1
+        seed_micro_batch(self.seed, self.steps, len(self._open.rows) - 1)
 
     def close(self, *, seal: bool = True) -> None:
         """Writes what is left; `seal=False` leaves the trace unsealed, to be resumed."""
@@ -212,27 +210,15 @@ class Recorder:
             self._guard.check(self.steps)
         if self._pipeline is not None:
             return
-        for precision, dtype in AUTOCAST_DTYPE.items():
-            device = next(self._live.model.parameters()).device.type
-            if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == dtype:
-                self._precision = precision
+        device = next(self._live.model.parameters()).device.type
+        self._precision = autocast_precision(device) or self._precision
 
     def _before_step(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
         capturable.check_not_compiling()
-        if not self._micros:
-            raise NotCapturable(
-                f"step {self.steps}: the optimiser stepped, but no batch was announced",
-                hint="take every batch from recorder.loader(...), or name its rows with recorder.batch(rows)",
-            )
-        if self._stepped:
-            raise NotCapturable(
-                f"step {self.steps}: the optimiser stepped twice on one batch",
-                hint="announce the rows of each step with recorder.batch(rows)",
-            )
-        self._groups = self._live.groups()
+        self._open.before_update(self._live)
 
     def _after_step(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        self._stepped = True
+        self._open.stepped = True
         self._guard.note()
 
     # ------------------------------------------------------------------ steps
@@ -240,30 +226,23 @@ class Recorder:
     def _end_step(self, *, last: bool = False) -> None:
         """Records the step that has ended, if one has."""
         scale = self._scaler_state()
-        skipped_by_scaler = not self._stepped and bool(self._micros) and scale != self._scale
-        if not self._stepped and not skipped_by_scaler:
+        step = self._open
+        skipped_by_scaler = not step.stepped and bool(step.rows) and scale != self._scale
+        if not step.stepped and not skipped_by_scaler:
             return
         if self._pipeline is None:
             self._begin()
         assert self._pipeline is not None
         if not skipped_by_scaler:
             self._guard.check(self.steps)
-        record = f.StepRecord(
-            step=self.steps,
-            epoch=self._micro_epochs[-1],
-            rows=self._micros,
-            groups=self._groups if self._groups is not None else self._live.groups(),
-            state=None,
-            resume=self._resume_facts(),
-        )
+        record = step.record(self._live, self._scheduler, self.epoch)
         kept = last or (self.steps + 1) % self._facts["checkpoint_every"] == 0
         tensors = self._live.tensors()
         if skipped_by_scaler:
             self._guard.note()
         # Before the step is handed over, so that an interruption here cannot hand it over twice.
         self.steps += 1
-        self._scale, self._stepped = scale, False
-        self._micros, self._micro_epochs, self._groups = [], [], None
+        self._scale, self._open = scale, OpenStep(self.steps)
         self._pipeline.submit(record, tensors if kept else None)
 
     def _begin(self) -> None:
@@ -271,7 +250,7 @@ class Recorder:
         parameters = list(self._live.model.parameters())
         numerics = self._numerics or current_numerics(parameters[0].device, self._precision)
         if self._writer is not None:
-            _check_same_numerics(self._writer.manifest.numerics, numerics)
+            check_same_numerics(self._writer.manifest.numerics, numerics)
         else:
             assert self._initial is not None
             if self._data is None:
@@ -291,16 +270,6 @@ class Recorder:
             self._writer = TraceWriter.create(self.path, manifest, self._initial)
             self._initial = None
         self._pipeline = Pipeline(self._writer)
-
-    def _resume_facts(self) -> f.Resume | None:
-        own = self._micro_epochs.count(self._micro_epochs[-1])
-        spanning = own if own < len(self._micro_epochs) else None
-        if self._scheduler is None and spanning is None and self.epoch == self._micro_epochs[-1]:
-            return None
-        if self._scheduler is None:
-            return f.Resume(epoch=self.epoch, batches=spanning, groups=[])
-        state = to_json(self._scheduler.state_dict())
-        return f.Resume(epoch=self.epoch, batches=spanning, groups=self._live.groups(), scheduler=state)
 
     def _scaler_state(self) -> dict[str, Any] | None:
         return self._live.scaler.state_dict() if self._live.scaler is not None else None
@@ -324,16 +293,12 @@ class Recorder:
             raise UsageError("this recorder is closed")
 
     def _resume(self) -> None:
-        if not (self.path / f.MANIFEST).exists():
-            refuse_used_folder(self.path)
-            return  # killed before its first step was over: begin anew
-        trace = Trace.open(self.path)
-        if trace.sealed:
-            raise StorageError(f"{self.path}: this trace is sealed; nothing is left to resume")
-        if trace.steps == 0:
-            (self.path / f.MANIFEST).unlink()
+        trace = interrupted(self.path)
+        if trace is None:
             return
-        self._check_same_run(trace)
+        check_same_run(
+            trace, self._live, task=self._facts["task"], seed=self.seed, numerics=self._numerics, data=self._data
+        )
         self._live.load(trace.final_state())
         self._scale = self._scaler_state()
         last = None
@@ -345,37 +310,6 @@ class Recorder:
         if self._scheduler is not None and last.resume is not None and last.resume.scheduler is not None:
             self._scheduler.load_state_dict(from_json(last.resume.scheduler))
         self._guard.note()
-        self.steps = trace.steps
+        self.steps, self._open = trace.steps, OpenStep(trace.steps)
         self._writer = TraceWriter.resume(self.path, trace, current_environment(code=True))
         self._facts["checkpoint_every"] = trace.manifest.checkpoint_every
-
-    def _check_same_run(self, trace: Trace) -> None:
-        manifest = trace.manifest
-        kinds = (type(self._live.model).__name__, type(self._live.optimizer).__name__)
-        mine = (self._facts["task"], self.seed, *kinds)
-        recorded = (manifest.task, manifest.seed, manifest.model, manifest.optimizer)
-        for name, one, other in zip(("task", "seed", "model", "optimiser"), mine, recorded, strict=True):
-            if one != other:
-                raise TraceMismatch(f"{self.path}: recorded with {name} {other}, resumed with {one}")
-        if self._numerics is not None:
-            _check_same_numerics(manifest.numerics, self._numerics)
-        if self._data is not None and self._data != manifest.data:
-            raise TraceMismatch(f"{self.path}: the data set is not the one this trace was recorded with")
-
-
-def _check_same_numerics(recorded: Numerics, now: Numerics) -> None:
-    for name, value in recorded.model_dump().items():
-        if value != getattr(now, name):
-            raise TraceMismatch(
-                f"recorded with {name} {value}, resumed with {getattr(now, name)}",
-                hint="resume with the same precision, device, threads and kernel switches",
-            )
-
-
-def _parameter_precision(model: nn.Module) -> Precision:
-    dtype = next((parameter.dtype for parameter in model.parameters()), torch.float32)
-    if dtype not in (torch.float32, torch.float64):
-        raise NotCapturable(
-            f"the model's parameters are {dtype}", hint="keep them in float32 and use autocast for mixed precision"
-        )
-    return "float64" if dtype == torch.float64 else "float32"

@@ -23,6 +23,14 @@ COMPUTE_DTYPE: dict[Precision, torch.dtype] = {
 AUTOCAST_DTYPE: dict[Precision, torch.dtype] = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
+def autocast_precision(device: str) -> Precision | None:
+    """The mixed precision in force on this type of device, if one is."""
+    if not torch.is_autocast_enabled(device):
+        return None
+    dtype = torch.get_autocast_dtype(device)
+    return next((precision for precision, lower in AUTOCAST_DTYPE.items() if lower == dtype), None)
+
+
 def check_device(numerics: Numerics) -> torch.device:
     """The device, if this machine has it."""
     try:
@@ -62,6 +70,17 @@ def applied(numerics: Numerics) -> Iterator[None]:
         torch.use_deterministic_algorithms(before[1], warn_only=before[2])
         cudnn.benchmark, cudnn.allow_tf32, matmul.allow_tf32 = before[3:6]
         torch._C._set_mkldnn_enabled(before[6])
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch's operations on this CPU by the calling thread alone."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 
 import torch
 
@@ -15,11 +14,12 @@ from trainwitness.core.state import State
 from trainwitness.tasks.dataset import Dataset
 from trainwitness.tasks.initial import initial_model
 from trainwitness.tasks.task import Task
-from trainwitness.training.apply_numerics import COMPUTE_DTYPE, applied, autocast, check_device
+from trainwitness.training.apply_numerics import COMPUTE_DTYPE, applied, autocast, check_device, one_thread
 from trainwitness.training.exact.arithmetic import arithmetic
 from trainwitness.training.exact.convert import check_supported
-from trainwitness.training.exact.leaf import leaf
+from trainwitness.training.exact.leaf import PendingLeaf, begin_leaf
 from trainwitness.training.exact.optimisers import exact_optimizer
+from trainwitness.training.exact.replay import Replay
 from trainwitness.training.exact.witness import Witness
 from trainwitness.training.live import Live
 from trainwitness.training.private import PrivateGradient
@@ -44,7 +44,7 @@ class Stepper:
         optimizer = task.optimizer(model.parameters(), task.schedule.learning_rate(0))
         self.exact = self.numerics.precision == "exact"
         self.witnesses: list[Witness] = []
-        """In exact arithmetic: what each micro-batch of the last step left behind."""
+        """In exact arithmetic: what each micro-batch of the last step left behind. The next step may overwrite it."""
         self.capture = False
         """Whether they are to keep the operands of gradient sums too."""
         if self.exact:
@@ -52,6 +52,7 @@ class Stepper:
                 raise UsageError("private steps have no exact twin", hint="train without privacy, or in float32")
             check_supported(model)
             optimizer = exact_optimizer(optimizer)
+        self._replay = Replay(model, task.loss) if self.exact and self.device.type == "cuda" else None
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.numerics.precision == "float16")
         self.live = Live(model.train(), optimizer, self.scaler)
         self._private = PrivateGradient(model, task.loss, task.privacy, self.numerics) if task.privacy else None
@@ -98,29 +99,46 @@ class Stepper:
         """Adds a micro-batch to the gradients; returns its share of the batch's mean loss."""
         if self._private is not None:
             return self._private.add(inputs, labels, batch.size)
-        with self._arithmetic(batch.step, micro):
+        if self.exact:
+            return self._exact_backward(inputs, labels, batch, micro)
+        with autocast(self.numerics):
             loss = self.task.loss(self.live.model(inputs), labels)
         # Equal weight per example: the mean over the batch, whatever the micro-batches.
         share = loss if len(inputs) == batch.size else loss * (len(inputs) / batch.size)
         torch.autograd.backward(self.scaler.scale(share))
         return share.detach()
 
+    def _exact_backward(self, inputs: torch.Tensor, labels: torch.Tensor, batch: Batch, micro: int) -> torch.Tensor:
+        def passes(inputs: torch.Tensor, labels: torch.Tensor, witness: Witness) -> torch.Tensor:
+            with arithmetic(witness):
+                loss = self.task.loss(self.live.model(inputs), labels)
+            share = loss if len(inputs) == batch.size else loss * (len(inputs) / batch.size)
+            torch.autograd.backward(share)
+            return share.detach()
+
+        witness = Witness(derive(self.task.seed, "step", batch.step, micro), capture=self.capture)
+        self.witnesses.append(witness)
+        if self._replay is None or self.capture or len(batch.rows) > 1:
+            return passes(inputs, labels, witness)
+        return self._replay(passes, inputs, labels, witness)
+
     def leaf(self, step: int) -> bytes:
         """In exact arithmetic: the digest of the step that was run last."""
+        return self.begin_leaf(step).result()
+
+    def begin_leaf(self, step: int) -> PendingLeaf:
+        """The same, of which the hashing may go on while the next step runs."""
         if not self.exact:
             raise UsageError("only exact arithmetic has a digest per step", hint='use precision="exact"')
-        return leaf(step, self.witnesses, self.live.tensors())
-
-    def _arithmetic(self, step: int, micro: int) -> AbstractContextManager[object]:
-        if not self.exact:
-            return autocast(self.numerics)
-        self.witnesses.append(Witness(derive(self.task.seed, "step", step, micro), capture=self.capture))
-        return arithmetic(self.witnesses[-1])
+        return begin_leaf(step, self.witnesses, self.live.tensors())
 
     def _fetch(self, rows: Sequence[int], carried: Mapping[int, bytes]) -> tuple[torch.Tensor, torch.Tensor]:
+        if not self.exact or self.device.type == "cpu":
+            return fetch(self.task.dataset, rows, self.device, self.dtype, carried)
         # Exact inputs are normalised on the CPU: a GPU divides by a number as it multiplies by its reciprocal.
-        home = torch.device("cpu") if self.exact else self.device
-        inputs, labels = fetch(self.task.dataset, rows, home, self.dtype, carried)
+        # By one thread, since the others may be hashing the last step's leaf, and a team waits for its slowest.
+        with one_thread():
+            inputs, labels = fetch(self.task.dataset, rows, torch.device("cpu"), self.dtype, carried)
         return inputs.to(self.device), labels.to(self.device)
 
 

@@ -10,7 +10,8 @@ import torch
 
 from trainwitness.core.state import State
 from trainwitness.trace.exact_reader import ExactTrace
-from trainwitness.trace.reader import Segment, Trace
+from trainwitness.trace.reader import Trace
+from trainwitness.trace.segments import Segment
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from trainwitness.core.errors import TraceMismatch
 from trainwitness.core.numerics import Precision
 from trainwitness.core.state import State
 from trainwitness.core.verdict import MAX_SHARE, Judge, StepError
-from trainwitness.trace.reader import Segment
+from trainwitness.trace.segments import Segment
 from trainwitness.training.apply_numerics import COMPUTE_DTYPE
 from trainwitness.training.randomness import drew_random_numbers
 from trainwitness.training.stepper import Stepper

@@ -18,7 +18,8 @@ from trainwitness.core.errors import TraceMismatch, UsageError
 from trainwitness.core.seeds import derive, permutation
 from trainwitness.core.state import State
 from trainwitness.core.verdict import Property, StepError
-from trainwitness.trace.reader import Segment, Trace
+from trainwitness.trace.reader import Trace
+from trainwitness.trace.segments import Segment
 from trainwitness.verification.distance import update_size
 from trainwitness.verification.recompute import Check, Recomputer, failed
 

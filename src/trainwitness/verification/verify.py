@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
-
 from trainwitness.commitments.commitment import Committed
 from trainwitness.commitments.merkle import Frontier
 from trainwitness.core.errors import TraceMismatch, UsageError
@@ -21,15 +19,15 @@ from trainwitness.core.verdict import (
     Threshold,
     Verdict,
 )
-from trainwitness.tasks.registry import build_task
-from trainwitness.tasks.task import Task, TaskSpec, parameter_count
+from trainwitness.tasks.task import Task, TaskSpec
 from trainwitness.trace.exact_reader import ExactTrace
-from trainwitness.trace.format import Manifest, initial_leaf
-from trainwitness.trace.reader import Segment, Trace
-from trainwitness.trace.record import with_threads
+from trainwitness.trace.format import initial_leaf
+from trainwitness.trace.reader import Trace
+from trainwitness.trace.segments import Segment
 from trainwitness.training.apply_numerics import COMPUTE_DTYPE
 from trainwitness.training.stepper import Stepper
-from trainwitness.verification.calibration import Calibration, calibration_mismatches
+from trainwitness.verification.calibration import Calibration
+from trainwitness.verification.calibration_fit import calibration_mismatches
 from trainwitness.verification.cast import cast
 from trainwitness.verification.committed import CommitmentCheck
 from trainwitness.verification.conclude import conclude
@@ -42,6 +40,7 @@ from trainwitness.verification.policies.jumps import Jumps
 from trainwitness.verification.policies.policy import named_policy
 from trainwitness.verification.read_ahead import read_ahead
 from trainwitness.verification.recompute import Recomputer
+from trainwitness.verification.resolve import check_size, numerics_for, resolve_task
 from trainwitness.verification.rows import DomainCheck, replaced_rows, row_problems
 from trainwitness.verification.sampling import Sample, Sampling, plan
 from trainwitness.verification.schedule import ScheduleCheck
@@ -87,7 +86,7 @@ def verify(
             raise UsageError(f"unknown property {name!r}", hint=f"properties: {', '.join(PROPERTIES)}")
     trace = trace if isinstance(trace, Trace) else Trace.open(trace)
     task = resolve_task(task, trace.manifest, data)
-    _check_size(task, trace)
+    check_size(task, trace)
     stepper = Stepper(task, numerics_for(trace.manifest, numerics))
     if isinstance(trace, ExactTrace):
         if calibration is not None or (threshold is not None and threshold.value):
@@ -126,55 +125,6 @@ def verify(
     )
     verdict = run.run(model, require, on_step)
     return verdict if sample is None else verdict.model_copy(update={"sample": sample.facts()})
-
-
-def resolve_task(task: Task | TaskSpec | str | None, manifest: Manifest, data: Path | None) -> Task:
-    """The task to verify with. A trace may name a built-in task; code of its own choosing it may not."""
-    stated = manifest.task
-    if isinstance(task, Task):
-        return task
-    if task is None:
-        if stated is None or ":" in stated.name:
-            raise UsageError(
-                f"the trace was recorded with {stated.name if stated else 'a loop of its own'}",
-                hint="name the task yourself with --task package.module:function; a trace's own code is never run",
-            )
-        return build_task(stated, data=data)
-    spec = TaskSpec(name=task) if isinstance(task, str) else task
-    if stated is None:
-        return build_task(spec, data=data)
-    if spec.name != stated.name:
-        raise TraceMismatch(f"the trace is of task {stated.name!r}, not {spec.name!r}", hint="check --task")
-    for key, value in spec.options.items():
-        if stated.options.get(key) != value:
-            raise TraceMismatch(f"the trace was recorded with {key}={stated.options.get(key)}, not {value}")
-    return build_task(stated, data=data)
-
-
-def numerics_for(manifest: Manifest, wanted: Numerics | None) -> Numerics:
-    """The trace's Numerics unless told otherwise; CPU where the trace's device is not here."""
-    theirs = manifest.numerics
-    if wanted is not None:
-        if theirs.precision == "exact" != wanted.precision:
-            raise UsageError(
-                f"an exact trace recomputed in {wanted.precision}",
-                hint="its digests come out only in exact arithmetic",
-            )
-        return with_threads(wanted)
-    here = theirs.device == "cpu" or (theirs.device.startswith("cuda") and torch.cuda.is_available())
-    return theirs if here else with_threads(theirs.model_copy(update={"device": "cpu", "threads": None}))
-
-
-def _check_size(task: Task, trace: Trace) -> None:
-    """A trace's options may ask for any size of a built-in model: refused unless its first State has that size."""
-    if task.spec is None or ":" in task.spec.name or not trace.chunks:
-        return
-    wanted, held = parameter_count(task.model), trace.initial_parameters()
-    if wanted != held:
-        raise TraceMismatch(
-            f"the first State has {held:,} parameters (param/...), {task.spec.name} has {wanted:,}",
-            hint="is this the task the trace was recorded with?",
-        )
 
 
 @dataclass

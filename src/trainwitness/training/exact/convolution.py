@@ -64,11 +64,13 @@ class Convolution(torch.autograd.Function):
         witness: Witness = ctx.witness
         shape: Shape = ctx.shape
         error = errors[0].transpose(0, 1)
-        by_input = by_weight = by_bias = None
+        by_input = by_weight = by_bias = largest = None
         if ctx.needs_input_grad[0]:
-            by_input = _by_input(error, kernel, near.shape, shape, witness).transpose(0, 1)
+            tops = top(error, witness, (0, 2, 3))
+            by_input = _by_input(error, kernel, near.shape, shape, tops).transpose(0, 1)
+            largest = tops.amax()
         if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
-            largest = top(error, witness)
+            largest = top(error, witness) if largest is None else largest
             witness.keep(ctx.call, "grids", torch.stack([ctx.largest, largest]))
             sums, plain = _sums(error, near, shape, largest, ctx.bits)
             sums = witness.keep(ctx.call, "weight", sums.view(-1, *kernel.shape))
@@ -95,10 +97,10 @@ def _together(groups: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _by_input(
-    error: torch.Tensor, kernel: torch.Tensor, size: torch.Size, shape: Shape, witness: Witness
+    error: torch.Tensor, kernel: torch.Tensor, size: torch.Size, shape: Shape, tops: torch.Tensor
 ) -> torch.Tensor:
     """Each example's errors on a grid of their own, through the kernel, added up where windows overlap, in order."""
-    near = rounded(error, room(len(kernel) // shape.groups, WEIGHT_BITS), top(error, witness, (0, 2, 3)))
+    near = rounded(error, room(len(kernel) // shape.groups, WEIGHT_BITS), tops)
     groups = near.reshape(len(kernel), -1).chunk(shape.groups)
     columns = _together([a.T @ b for a, b in zip(_grouped(kernel, shape), groups, strict=True)])
     return shape.windows.gather(columns.view(size[0], *shape.windows.size, *near.shape[1:]), size)

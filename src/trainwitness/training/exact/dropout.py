@@ -27,6 +27,7 @@ def random_words(seed: int, call: int, count: int, device: torch.device) -> torc
 
 def mask(x: torch.Tensor, share: float, witness: Witness) -> torch.Tensor:
     """0 with probability `share`, otherwise 1 / (1 - share), for every element of `x`."""
+    witness.drawn = True
     words = random_words(witness.seed, witness.call(), x.numel(), x.device)
     kept = words >= min(round(share * 2**63), 2**63 - 1)
     return kept.to(torch.float64).mul_(1 / (1 - share) if share < 1 else 0.0).view(x.shape)

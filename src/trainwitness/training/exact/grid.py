@@ -87,18 +87,18 @@ def write_limbs(x: torch.Tensor, bits: int, slots: Sequence[torch.Tensor], large
     `largest` is its `top`. What is left after one limb, x minus its rounding, is exact, so nothing is lost but what
     lies below the last limb.
     """
-    rest = x
+    rest, last = x, slots[-1]
     for number, slot in enumerate(slots, start=1):
         pushed = largest * (1.5 * 2.0 ** (SUM_BITS - bits * number))
         torch.add(rest, pushed, out=slot)
         slot.sub_(pushed)
-        if number < len(slots):
-            rest = rest - slot
+        if slot is not last:
+            rest = torch.sub(rest, slot, out=last)
 
 
 def joined(limbs: torch.Tensor) -> torch.Tensor:
     """The limbs' sum, added from the finest: rounded at most as often as there are limbs, the same everywhere."""
-    total = limbs[-1]
-    for number in range(len(limbs) - 2, -1, -1):
-        total = limbs[number] + total
+    *coarser, total = limbs.unbind(0)
+    for limb in reversed(coarser):
+        total = limb + total
     return total

@@ -53,30 +53,31 @@ class Linear(torch.autograd.Function):
         witness: Witness = ctx.witness
         error = errors[0].reshape(len(rows), -1)
         count, width = error.shape
-        by_input = by_weight = by_bias = None
+        by_input = by_weight = by_bias = largest = None
         if ctx.needs_input_grad[0]:
-            near = rounded(error, room(width, WEIGHT_BITS), top(error, witness, (1,)))
-            by_input = (near @ weight).view(ctx.shape)
+            tops = top(error, witness, (1,))
+            by_input = (rounded(error, room(width, WEIGHT_BITS), tops) @ weight).view(ctx.shape)
+            largest = tops.amax()
         if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
             bits = room(count, ctx.bits)
             limbs = limb_count(bits)
-            slots = error.new_empty((limbs, count, width))
-            largest = top(error, witness)
-            write_limbs(error, bits, slots.unbind(0), largest)
+            slots = error.new_empty((count, limbs, width))
+            largest = top(error, witness) if largest is None else largest
+            write_limbs(error, bits, slots.unbind(1), largest)
             witness.keep(ctx.call, "grids", torch.stack([ctx.largest, largest]))
             if witness.capture:
                 finest = unit(largest, bits * limbs)
-                witness.operands[ctx.call] = Operands(slots[-1], finest, rows, unit(ctx.largest, ctx.bits))
-            sums = torch.stack([_crossed(limb, rows) for limb in slots])
+                witness.operands[ctx.call] = Operands(slots[:, -1], finest, rows, unit(ctx.largest, ctx.bits))
+            sums = _crossed(slots.view(count, -1), rows).view(limbs, width, -1)
             by_weight = joined(witness.keep(ctx.call, "weight", sums))
             if ctx.bias:
-                by_bias = joined(witness.keep(ctx.call, "bias", slots.sum(1)))
+                by_bias = joined(witness.keep(ctx.call, "bias", slots.sum(0)))
         return by_input, by_weight, by_bias, None
 
 
 def _crossed(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """left' right, with the narrower of the two in front, which libraries compute faster."""
-    return (right.T @ left).T if right.shape[1] < left.shape[1] else left.T @ right
+    return (right.T @ left).T.contiguous() if right.shape[1] < left.shape[1] else left.T @ right
 
 
 class Matmul(torch.autograd.Function):

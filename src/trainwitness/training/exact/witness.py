@@ -40,6 +40,8 @@ class Witness:
         self.sums: dict[tuple[int, str], torch.Tensor] = {}
         self.outputs: torch.Tensor | None = None
         """What the loss read: one line of logits per example."""
+        self.drawn = False
+        """Whether random numbers were drawn."""
         self._seen: list[torch.Tensor] = []
         self._calls = 0
 
@@ -60,10 +62,14 @@ class Witness:
         self.sums[call, part] = sums.add_(0.0)
         return sums
 
+    def largest(self) -> torch.Tensor:
+        """Every magnitude noted so far."""
+        return torch.cat(self._seen)
+
     def check(self) -> None:
         """Raises if any magnitude seen was too large, infinite or undefined."""
         with torch._C.DisableTorchFunction():  # it may be asked inside an outer arithmetic
-            within = not self._seen or bool((torch.cat(self._seen) < LIMIT).all())
+            within = not self._seen or bool((self.largest() < LIMIT).all())
         if not within:
             raise ExactOverflow(
                 "a value is too large for exact arithmetic, or undefined: the training has diverged",
