@@ -22,9 +22,9 @@ WHY = {
     "classes likelihood knows too little, and auxiliary is the best.",
     "label-imbalance": "Confirmed on LeNet-5 and VGG-16: exact at 626:1 untrained, single classes lost or "
     "overcounted when trained.",
-    "inversion-labels": "Restored labels help on FCN-3, unsteadily: over the same six batches 2.8 dB on CPU (one batch "
-    "loses) and 4.5 on a GPU, over the six best images 3.5 and 10.3, where the paper has 6 to 7: rounding decides where "
-    "the search ends. IG restores nothing recognisable on the other models within these iterations.",
+    "inversion-labels": "Restored labels help on FCN-3, unsteadily: over the same six batches 2.8 dB on CPU (one "
+    "batch loses) and 4.5 on a GPU, over the six best images 3.5 and 10.3, where the paper has 6 to 7: rounding "
+    "decides where the search ends. IG restores nothing recognisable on the other models within these iterations.",
     "dlg-batches": "Every single image comes back on both networks. Batches do with 32 channels, in numbers of "
     "iterations that grow as the paper's do, to a factor of 2; with the deck's 12 channels they cannot, since the "
     "gradient then has fewer equations than the batch has unknowns.",
