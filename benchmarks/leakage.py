@@ -1,4 +1,4 @@
-"""What restoring labels costs, and restarts of input reconstruction in one batch against one by one.
+"""What restoring labels and exact batches costs, and restarts of input searches in one batch against one by one.
 
 python -m benchmarks.leakage [--data DIR] [--device cuda] [--quick]
 """
@@ -16,8 +16,9 @@ import numpy as np
 import torch
 
 from benchmarks.side_by_side import alternate, table
-from trainwitness import Numerics, Stepper, build_task
-from trainwitness.leakage.inputs import dlg, ig
+from trainwitness import Numerics, Stepper, TaskSpec, build_task
+from trainwitness.leakage.inputs import dlg, ig, sparse
+from trainwitness.leakage.inputs.quality import match
 from trainwitness.leakage.inputs.target import Target
 from trainwitness.leakage.labels import rlg
 from trainwitness.leakage.labels.final_layer import FinalLayer
@@ -72,7 +73,7 @@ def labels(rounds: int, programs: int) -> str:
 
 
 def restarts(data: Path | None, device: str, rounds: int, count: int, steps: int) -> str:
-    """The same iterations for `count` restarts: one call each, against all in one call."""
+    """The same iterations for `count` restarts: in one call, against a call each (a quarter of them, scaled)."""
     task = build_task("sigmoid-cifar100" if data else "sigmoid-digits", data=data)
     stepper = Stepper(task, Numerics(device=device))
     target = Target.of_rows(stepper, stepper.state(), [3])
@@ -81,17 +82,39 @@ def restarts(data: Path | None, device: str, rounds: int, count: int, steps: int
         search = functools.partial(attack, target, target.labels_of([3]), steps=steps, stop=False)
         found = alternate(
             functools.partial(search, restarts=count),
-            functools.partial(_one_by_one, search, count),
+            functools.partial(_one_by_one, search, count // 4),
             rounds=rounds,
         )
-        slow, fast = (count / statistics.median(seconds) for seconds in (found.b, found.a))
-        rows.append([name, str(count), f"{slow:.2f}", f"{fast:.2f}", f"**{found.ratio:.1f}**", str(rounds)])
-    return table(["attack", "restarts", "one by one, restarts/s", "in one batch", "ratio", "rounds"], rows)
+        slow, fast = (count // 4) / statistics.median(found.b), count / statistics.median(found.a)
+        ratio = found.ratio * count / (count // 4)
+        rows.append([name, str(count), str(steps), f"{slow:.2f}", f"{fast:.2f}", f"**{ratio:.1f}**", str(rounds)])
+    header = ["attack", "restarts", "iterations", "one by one, restarts/s", "in one batch", "ratio", "rounds"]
+    return table(header, rows)
 
 
 def _one_by_one(search: Callable[..., object], count: int) -> None:
     for seed in range(count):
         search(restarts=1, seed=seed)
+
+
+def exact(data: Path | None, rounds: int, sizes: tuple[int, ...]) -> str:
+    """Whole batches by `sparse`, on FCN-3 in float64."""
+    spec = TaskSpec(name="mlp-mnist" if data else "mlp-digits", options={"hidden": [300, 300]})
+    stepper = Stepper(build_task(spec, data=data), Numerics(precision="float64"))
+    lines = []
+    for size in sizes:
+        seconds, errors = [], []
+        for number in range(rounds):
+            rows = list(range(50 + 20 * number, 50 + 20 * number + size))
+            target = Target.of_rows(stepper, stepper.state(), rows)
+            truth = target.inputs_of(rows)
+            started = time.perf_counter()
+            found = sparse.reconstruct(target).inputs
+            seconds.append(time.perf_counter() - started)
+            errors.append(float((found[match(found, truth)] - truth).abs().max()))
+        median, worst = f"**{statistics.median(seconds):.2f}**", f"{max(seconds):.2f}"
+        lines.append([str(size), median, worst, "1", f"{max(errors):.0e}", str(rounds)])
+    return table(["batch", "s, median", "s, most", "target", "largest error", "batches"], lines)
 
 
 def main() -> None:
@@ -102,11 +125,12 @@ def main() -> None:
     arguments = parser.parse_args()
     rounds = 1 if arguments.quick else 5
     print(
-        f"{CLASSES} classes, {FEATURES} features, K = {EXAMPLES}\n\n" + labels(rounds, 1 if arguments.quick else 3),
+        f"{CLASSES} classes, {FEATURES} features, K = {EXAMPLES}\n\n" + labels(rounds, 1),
         flush=True,
     )
+    print("\n" + exact(arguments.data, rounds, (8,) if arguments.quick else (8, 12)), flush=True)
     count = 8 if arguments.quick else 32
-    steps = 5 if arguments.quick else 20
+    steps = 5 if arguments.quick else 50
     print("\n" + restarts(arguments.data, arguments.device, rounds, count, steps))
 
 

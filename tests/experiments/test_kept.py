@@ -68,6 +68,13 @@ def test_a_claim_looks_only_at_its_own_rows_and_at_full_runs() -> None:
     assert judge(claim, measured(*rows)).cells == ["s (p)", "about 1", "2", "2", "*confirmed*"]
 
 
+def test_a_claim_can_make_its_figures_of_several_rows() -> None:
+    claim = Claim("p", "s", "shuffle", 1.0, {"task": "a"}, rule="at least", why="w",
+                  figures=lambda rows: [rows[1]["x"] / rows[0]["x"]])  # fmt: skip
+    assert judge(claim, measured({"task": "a", "x": 2}, {"task": "b", "x": 9}, {"task": "a", "x": 3})).ours == [1.5]
+    assert judge(claim, measured({"task": "a", "x": 3}, {"task": "a", "x": 2})).verdict == "*differs*: w"
+
+
 def test_every_claim_is_about_an_experiment_that_exists() -> None:
     assert {claim.experiment for claim in CLAIMS} <= set(EXPERIMENTS)
 

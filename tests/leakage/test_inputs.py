@@ -12,8 +12,9 @@ from torch import nn
 from tests.conftest import tiny_task
 from trainwitness import Numerics, Stepper, TaskSpec, build_task
 from trainwitness.core.errors import UsageError
-from trainwitness.leakage.inputs import analytic, dlg, ig, sparse
+from trainwitness.leakage.inputs import analytic, distances, dlg, ig, sparse
 from trainwitness.leakage.inputs.lbfgs import minimise
+from trainwitness.leakage.inputs.pairs import Pairs
 from trainwitness.leakage.inputs.quality import judged, match, psnr, ssim
 from trainwitness.leakage.inputs.target import Target
 from trainwitness.leakage.null_space import null_space
@@ -38,7 +39,7 @@ def test_one_input_of_a_dense_first_layer_is_exact(name: str, steps: int) -> Non
     assert np.array_equal(target.to_rows(found.inputs), target.stepper.task.dataset.inputs[[17]])
 
 
-@pytest.mark.parametrize("count", [2, 4, 8])
+@pytest.mark.parametrize("count", [2, 4, 8, 12])
 def test_batches_of_a_rectified_dense_layer_are_exact(count: int) -> None:
     rows = list(range(60, 60 + count))
     target = target_of(rows, "mlp-digits", precision="float64", hidden=[400, 50])
@@ -140,6 +141,65 @@ def test_lbfgs_solves_each_problem_by_itself() -> None:
     assert found.iterations[1] == 0
     few = minimise(objective, start, steps=100, tolerance=1e-18, enough=1)
     assert int(few.iterations.max()) == 0
+
+
+def test_the_compact_direction_is_that_of_the_two_loops() -> None:
+    """More pairs than are kept, one that does not count, one problem that forgot; against the textbook recursion."""
+    rng = torch.Generator().manual_seed(1)
+    pairs, kept = Pairs(torch.zeros(3, 7, dtype=torch.float64), 4), [[], [], []]
+    for number in range(6):
+        step = torch.randn(3, 7, generator=rng, dtype=torch.float64)
+        change = step * torch.rand(3, 7, generator=rng, dtype=torch.float64)
+        if number == 4:
+            change[1] *= -1
+        slopes = torch.randn(3, 7, generator=rng, dtype=torch.float64)
+        pairs.direction(slopes)
+        pairs.add(step, change)
+        for k in range(3):
+            kept[k].append((step[k], change[k]))
+        if number == 3:
+            pairs.forget(torch.tensor([False, False, True]))
+            kept[2] = []
+    found = pairs.direction(slopes)
+    for k in range(3):
+        torch.testing.assert_close(found[k], two_loops(kept[k][-4:], slopes[k]), rtol=1e-9, atol=1e-12)
+    assert pairs.empty.tolist() == [False] * 3
+
+
+def two_loops(pairs: list[tuple[torch.Tensor, torch.Tensor]], slope: torch.Tensor) -> torch.Tensor:
+    """Nocedal and Wright, algorithm 7.4."""
+    counted = [(s, y) for s, y in pairs if s @ y > 0]
+    q, factors = slope.clone(), []
+    for s, y in reversed(counted):
+        factors.append((s @ q) / (s @ y))
+        q -= factors[-1] * y
+    s, y = counted[-1]
+    q *= (s @ y) / (y @ y)
+    for (s, y), factor in zip(counted, reversed(factors), strict=True):
+        q += s * (factor - (y @ q) / (s @ y))
+    return -q
+
+
+def test_distances_and_their_derivatives_are_the_composed_ones() -> None:
+    rng = torch.Generator().manual_seed(2)
+    found = {"a": torch.randn(3, 2, 4, generator=rng, dtype=torch.float64, requires_grad=True),
+             "b": torch.randn(3, 5, generator=rng, dtype=torch.float64, requires_grad=True)}  # fmt: skip
+    wanted = {
+        name: torch.randn(tensor.shape[1:], generator=rng, dtype=torch.float64) for name, tensor in found.items()
+    }
+    flat = torch.cat([tensor.flatten(1) for tensor in found.values()], 1)
+    own = torch.cat([tensor.flatten() for tensor in wanted.values()])
+    far = distances.squared(found, wanted, {"a": 2.0, "b": 0.5})
+    parts = [(found[name] - wanted[name]).square().flatten(1).sum(1) for name in found]
+    torch.testing.assert_close(far, parts[0] / 2 + parts[1] * 2)
+    angle = distances.cosine(found, wanted)
+    composed = 1 - torch.nn.functional.cosine_similarity(flat, own[None])
+    torch.testing.assert_close(angle, composed)
+    weights = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    for ours, theirs in ((far, parts[0] / 2 + parts[1] * 2), (angle, composed)):
+        slopes = [torch.autograd.grad(values @ weights, list(found.values()), retain_graph=True)
+                  for values in (ours, theirs)]  # fmt: skip
+        torch.testing.assert_close(*slopes)
 
 
 def test_lbfgs_survives_infinite_values() -> None:

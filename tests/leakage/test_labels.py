@@ -157,6 +157,38 @@ def test_least_squares_is_the_pseudo_inverse(untrained: Seen) -> None:
     np.testing.assert_allclose(untrained.restored("ilrg").estimate, expected, atol=1e-8)
 
 
+def test_rows_of_classes_that_are_not_there_are_trusted_most() -> None:
+    """Embeddings that differ by class: weights from first counts give more right counts than equal ones."""
+    rng = np.random.default_rng(3)
+    layer = FinalLayer(rng.normal(size=(20, 30)) * 0.05, rng.normal(size=20) * 0.1)
+    means = 1 + 0.5 * rng.normal(size=(20, 30))
+    plain, weighed = [], []
+    for _ in range(20):
+        labels = rng.choice(20, 300, p=rng.dirichlet(np.ones(20)))
+        embeddings = means[labels]
+        slopes = layer.probabilities(embeddings) - np.eye(20)[labels]
+        seen = FinalLayer(slopes.T @ embeddings / 300, slopes.mean(0))
+        truth = np.bincount(labels, minlength=20)
+        equal = layer.probabilities(pooled.embedding(seen)) - seen.bias
+        plain.append(np.abs(300 * equal - truth).mean())
+        weighed.append(np.abs(pooled.restore(seen, layer, 300).estimate - truth).mean())
+    assert np.mean(weighed) < 0.8 * np.mean(plain)
+
+
+@pytest.mark.parametrize("certain", [0, 1, 2, 5])
+def test_least_squares_of_any_probabilities_is_the_pseudo_inverse(certain: int) -> None:
+    """Two certain classes or more leave a null vector; a noisy db does not sum to zero; some classes are left out."""
+    rng = np.random.default_rng(certain)
+    probabilities = rng.dirichlet(np.ones(6), 6)
+    probabilities[:certain] = np.eye(6)[:certain]
+    bias = rng.normal(size=6)
+    for kept in (6, 4):
+        system = np.vstack([probabilities[:kept, :kept].T - np.eye(kept), np.ones(kept)])
+        expected = np.linalg.pinv(system) @ np.append(24 * bias[:kept], 24)
+        found = ilrg._solve(probabilities[:kept, :kept], bias[:kept], 24)
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
 def test_known_presence_leaves_the_other_classes_at_zero(untrained: Seen) -> None:
     present = untrained.truth > 0
     found = ilrg.restore(untrained.gradient, untrained.layer, 24, present=present)

@@ -17,6 +17,7 @@ class Claim:
     """One published figure, the rows that measure the same thing, and how the two are compared.
 
     `rule`: ours is *about* the paper's if within a factor `within`; `none` is for what no paper published.
+    `figures` makes ours from all rows at once (a ratio of two of them, say) instead of taking `column` from each.
     `why` explains a difference where we know it; `suspect` says, from the rows, why the published figure cannot be
     right or does not mean what it seems to.
     """
@@ -31,11 +32,13 @@ class Claim:
     within: float = 10.0
     why: str = ""
     suspect: Callable[[Sequence[Row]], str] | None = None
+    figures: Callable[[Sequence[Row]], Sequence[float]] | None = None
 
     def rows(self, kept: Sequence[Kept]) -> list[Row]:
         """Rows of full runs (quick ones are too small to judge by) that the claim is about, with a figure in them."""
         chosen = [row for one in kept if one.name == self.experiment and not one.quick for row in one.rows]
-        return [row for row in chosen if self._fits(row) and isinstance(row.get(self.column), (int, float))]
+        fitting = [row for row in chosen if self._fits(row)]
+        return fitting if self.figures else [r for r in fitting if isinstance(r.get(self.column), (int, float))]
 
     def _fits(self, row: Row) -> bool:
         return all(
@@ -64,7 +67,7 @@ class Judged:
 def judge(claim: Claim, kept: Sequence[Kept]) -> Judged:
     """What our measurements say: confirmed, differs, suspect in the paper, beyond the paper, or not measured yet."""
     rows = claim.rows(kept)
-    ours = [float(row[claim.column]) for row in rows]
+    ours = [float(row[claim.column]) for row in rows] if claim.figures is None else list(claim.figures(rows))
     if not ours:
         return Judged(claim, ours, f"not measured yet: `trainwitness reproduce {claim.experiment}`")
     if claim.suspect is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from trainwitness.experiments import exact_forging, forging_fraction, forging_stages, mixed_precision
 from trainwitness.experiments.claim import Claim
+from trainwitness.experiments.claims_leakage import LEAKAGE
 from trainwitness.experiments.experiment import Row
 
 PAPER, WORKSHOP = "paper 000", "workshop paper"
@@ -111,6 +112,7 @@ CLAIMS: tuple[Claim, ...] = (
           suspect=_not_infeasible),
     Claim("Thudi et al. 2022", "the error of random batches falls as b to the power of", "batch-scaling", -0.5,
           {"attack": "random batch"}, "slope", within=1.2),
+    *LEAKAGE,
     Claim("ours", "exact arithmetic: steps and traces equal on every setting and device", "exact-hardware", None,
           column="equal", rule="none"),
     Claim("ours", "exact arithmetic: accuracy minus that of float32", "exact-accuracy", None, column="difference",

@@ -28,7 +28,8 @@ def _cases(setting: Setting) -> list[Case]:
     cases += [(f"FCN, {k} hidden", "mlp-mnist", {"hidden": [300] * k}, (64,), True) for k in (1, 3, 4, 6)]
     if setting.cuda:
         cases += [(f"VGG-{k}", "vgg-cifar100", {"depth": k}, (64, 1024), True) for k in (11, 13, 16, 19)]
-        cases += [(f"ResNet-{k}", "resnet-cifar100", {"depth": k}, (64, 1024), True) for k in (18, 34, 50, 152)]
+        cases += [(f"ResNet-{k}", "resnet-cifar100", {"depth": k}, (64, 1024), True) for k in (18, 34, 152)]
+        cases.append(("ResNet-50", "resnet-cifar100", {"depth": 50}, (64, 1024, 4096), True))
     return cases
 
 

@@ -7,17 +7,20 @@ distance of the gradients over the squared gradient, the same loss (the mean ove
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from trainwitness.core.seeds import derive
+from trainwitness.leakage.inputs.distances import squared
 from trainwitness.leakage.inputs.lbfgs import minimise
 from trainwitness.leakage.inputs.restored import Restoration
 from trainwitness.leakage.inputs.target import Target
 from trainwitness.leakage.inputs.unknowns import Unknowns
 
-SOLVED, SOLVED_BATCH = 1e-8, 1e-12
-"""Share of the squared gradient at which a restart counts as solved: images of a batch can trade places in part,
-so that gradients are near long before the images are."""
+SOLVED = 1e-8
+"""Share of the squared gradient at which a restart counts as solved. Images are then right to 40 dB or more where the
+gradient has more equations than they have unknowns; where it has fewer, no distance says that they are right."""
 
 NOTHING = 1e-9
 """A parameter with less than this share of the squared gradient has rounding for a gradient (a key's bias, say)."""
@@ -32,12 +35,14 @@ def reconstruct(
     seed: int = 0,
     stop: bool = True,
     balanced: bool = False,
+    watch: Callable[[torch.Tensor], None] | None = None,
 ) -> Restoration:
     """Inputs whose gradient is the target's; `stop`: end once one restart has solved it.
 
-    `balanced` weighs every parameter's gradient alike, however small it is beside the others.
+    `balanced` weighs every parameter's gradient alike, however small it is beside the others; `watch` sees the inputs
+    [r, b, ...] after every iteration.
     """
-    gap = target.gap()
+    gap, box = target.gap(), target.box
     unknowns = Unknowns(target, labels)
     sizes = {name: float(tensor.square().sum()) for name, tensor in target.gradient.items()}
     whole = sum(sizes.values())
@@ -49,14 +54,17 @@ def reconstruct(
     def objective(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
         _ = which
         inputs, soft = unknowns.split(values)
-        found = gap.gradients(target.box.inside(inputs), soft)
-        differences = {name: (found[name] - wanted).flatten(1) for name, wanted in target.gradient.items()}
-        parts = [torch.einsum("rp,rp->r", part, part) / scales[name] for name, part in differences.items()]
-        return torch.stack(parts).sum(0)
+        found = gap.gradients(box.inside(inputs), soft)
+        return squared(found, target.gradient, scales)
 
     start = unknowns.start(restarts, derive(seed, "dlg"))
-    tolerance = solved_at(target.count) if stop else 0.0
-    least = minimise(objective, start, steps=steps, tolerance=tolerance, enough=1 if stop else None)
+    tolerance = SOLVED if stop else 0.0
+
+    def told(values: torch.Tensor) -> None:
+        if watch is not None:
+            watch(unknowns.split(values)[0])
+
+    least = minimise(objective, start, steps=steps, tolerance=tolerance, enough=1 if stop else None, watch=told)
     best = int(least.values.argmin())
     inputs, soft = unknowns.split(least.unknowns[best : best + 1])
     return Restoration(
@@ -66,8 +74,3 @@ def reconstruct(
         int(least.iterations[best]),
         tuple(least.values.tolist()),
     )
-
-
-def solved_at(count: int) -> float:
-    """The objective at which a batch of so many examples counts as solved."""
-    return SOLVED if count == 1 else SOLVED_BATCH

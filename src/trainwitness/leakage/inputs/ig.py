@@ -6,11 +6,10 @@ all restarts run in one batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 
 from trainwitness.core.seeds import derive
+from trainwitness.leakage.inputs.distances import cosine
 from trainwitness.leakage.inputs.restored import Restoration
 from trainwitness.leakage.inputs.target import Target
 from trainwitness.leakage.inputs.unknowns import Unknowns
@@ -30,7 +29,7 @@ def reconstruct(
     stop: bool = True,
 ) -> Restoration:
     """Inputs whose gradient has the target's direction; `stop`: end once one restart has it to rounding."""
-    gap = target.gap()
+    gap, box = target.gap(), target.box
     unknowns = Unknowns(target, labels)
     moving = unknowns.start(restarts, derive(seed, "ig")).requires_grad_()
     optimizer = torch.optim.Adam([moving], lr=RATE)
@@ -41,7 +40,7 @@ def reconstruct(
     done = 0
     for _ in range(steps):
         inputs, soft = unknowns.split(moving)
-        distance = cosine_distance(gap.gradients(target.box.inside(inputs), soft), target)
+        distance = cosine(gap.gradients(box.inside(inputs), soft), target.gradient)
         (slope,) = torch.autograd.grad((distance + variation * total_variation(inputs)).sum(), moving)
         with torch.no_grad():
             better = distance < least
@@ -58,17 +57,6 @@ def reconstruct(
     inputs, soft = unknowns.split(best[first : first + 1])
     named = soft[0].argmax(-1) if soft.is_floating_point() else soft[0]
     return Restoration(inputs[0], named, float(least[first]), done, tuple(least.detach().tolist()))
-
-
-def cosine_distance(found: Mapping[str, torch.Tensor], target: Target) -> torch.Tensor:
-    """1 - cos of the angle between all gradients, one value per restart."""
-    product, own, theirs = (torch.zeros((), device=target.stepper.device) for _ in range(3))
-    for name, wanted in target.gradient.items():
-        flat = found[name].flatten(1)
-        product = product + flat @ wanted.flatten()
-        own = own + flat.square().sum(1)
-        theirs = theirs + wanted.square().sum()
-    return 1 - product / (own.sqrt() * theirs.sqrt()).clamp(min=1e-30)
 
 
 def total_variation(inputs: torch.Tensor) -> torch.Tensor:

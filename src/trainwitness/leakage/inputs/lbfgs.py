@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from trainwitness.leakage.inputs.pairs import Pairs
+
 Objective = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(unknowns [r, n] that want gradients, which problems they are [r]) -> values [r]."""
 
@@ -30,14 +32,20 @@ def minimise(
     history: int = 100,
     tolerance: float = 0.0,
     enough: int | None = None,
+    watch: Callable[[torch.Tensor], None] | None = None,
 ) -> Minimum:
-    """Minimises each problem until `tolerance`, or until no step goes down; ends when `enough` are there."""
-    run = _Run(objective, start.detach().clone(), history)
+    """Minimises each problem until `tolerance`, or until no step goes down; ends when `enough` are there.
+
+    `watch` sees the unknowns after every iteration.
+    """
+    run = _Run(objective, start.detach().clone(), max(1, min(history, steps)))
     for _ in range(steps):
         run.active &= run.values > tolerance
         if not run.active.any() or (enough is not None and int((run.values <= tolerance).sum()) >= enough):
             break
         run.advance()
+        if watch is not None:
+            watch(run.unknowns)
     return Minimum(run.unknowns, run.values, run.iterations)
 
 
@@ -46,11 +54,11 @@ class _Run:
     objective: Objective
     unknowns: torch.Tensor
     history: int
-    pairs: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = field(default_factory=list)
-    """Steps, changes of gradient, and 1 / (their product), 0 where a pair does not count; oldest first."""
+    pairs: Pairs = field(init=False)
 
     def __post_init__(self) -> None:
         count = len(self.unknowns)
+        self.pairs = Pairs(self.unknowns, self.history)
         self.active = torch.ones(count, dtype=torch.bool, device=self.unknowns.device)
         self.iterations = torch.zeros(count, dtype=torch.long, device=self.unknowns.device)
         self.values, self.slopes = self._evaluate(self.unknowns, torch.arange(count, device=self.unknowns.device))
@@ -64,7 +72,7 @@ class _Run:
 
     def advance(self) -> None:
         """One iteration of every active problem."""
-        direction = self._direction()
+        direction = self.pairs.direction(self.slopes)
         descent = (direction * self.slopes).sum(1)
         uphill = descent >= 0
         direction = torch.where(uphill[:, None], -self.slopes, direction)
@@ -87,39 +95,10 @@ class _Run:
         stuck[left] = True
         self.iterations[self.active & ~stuck] += 1
         self._stuck(stuck & self.active)
-        self._remember(self.unknowns - before, self.slopes - before_slopes)
+        self.pairs.add(self.unknowns - before, self.slopes - before_slopes)
 
     def _stuck(self, stuck: torch.Tensor) -> None:
         """A problem that cannot go down forgets its history once, and is done the second time."""
-        if not stuck.any():
-            return
-        fresh = torch.ones_like(stuck)
-        for k, (step, change, inverse) in enumerate(self.pairs):
-            fresh &= inverse == 0
-            self.pairs[k] = step, change, inverse.masked_fill(stuck, 0.0)
-        self.active &= ~(stuck & fresh)
-
-    def _remember(self, step: torch.Tensor, change: torch.Tensor) -> None:
-        product = (step * change).sum(1)
-        counts = product > 1e-10 * change.square().sum(1).clamp(min=1e-30)
-        inverse = torch.where(counts, 1 / product.clamp(min=1e-30), torch.zeros_like(product))
-        self.pairs.append((step, change, inverse))
-        if len(self.pairs) > self.history:
-            self.pairs.pop(0)
-
-    def _direction(self) -> torch.Tensor:
-        """The two loops of L-BFGS; pairs that do not count for a problem are passed over there."""
-        q = -self.slopes
-        scale = torch.ones_like(self.values)
-        factors = []
-        for step, change, inverse in reversed(self.pairs):
-            factor = inverse * (step * q).sum(1)
-            q = q - factor[:, None] * change
-            factors.append(factor)
-        for _, change, inverse in self.pairs:
-            fitting = 1 / (inverse * change.square().sum(1)).clamp(min=1e-30)
-            scale = torch.where(inverse > 0, fitting, scale)
-        q = q * scale[:, None]
-        for (step, change, inverse), factor in zip(self.pairs, reversed(factors), strict=True):
-            q = q + (factor - inverse * (change * q).sum(1))[:, None] * step
-        return q
+        if stuck.any():
+            self.active &= ~(stuck & self.pairs.empty)
+            self.pairs.forget(stuck)

@@ -28,7 +28,6 @@ SPARE = 4
 """Zeros beyond the b - 1 drawn that single out a column."""
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 3e-4}
 """A value below this share of the largest is a zero."""
-SAME = 0.9999
 DISAGREEING = 0.002
 """Share of active units that may look inactive by rounding."""
 
@@ -70,52 +69,89 @@ def _choices(factor: torch.Tensor, count: int, tolerance: float, seed: int, seco
     if count == 1:
         yield torch.ones(1, 1, dtype=factor.dtype)
     generator = torch.Generator().manual_seed(seed)
-    found: list[tuple[int, torch.Tensor]] = []
+    found = _Found(rows, tolerance)
     started = time.perf_counter()
     while time.perf_counter() - started < seconds:
-        drawn = torch.rand(AT_ONCE, len(rows), generator=generator).topk(count - 1, dim=1).indices
-        _, directions = torch.linalg.eigh(rows[drawn].transpose(1, 2) @ rows[drawn])
-        _look(found, rows, directions[:, :, 0], tolerance)
-        chosen = _independent(found, count)
-        if len(chosen) == count:
-            yield torch.stack(chosen, 1)
+        found.look(_orthogonal(rows[_draws(len(rows), count - 1, generator)]))
+        chosen = found.independent()
+        if chosen.shape[1] == count:
+            yield chosen
 
 
-def _look(
-    found: list[tuple[int, torch.Tensor]], rows: torch.Tensor, candidates: torch.Tensor, tolerance: float
-) -> None:
-    """Takes the candidates with the most zeros, one of each kind."""
-    zero = (rows @ candidates.T).abs() < _rough(tolerance)
-    counts = zero.sum(0)
-    for _ in range(8 * candidates.shape[1]):
-        best = int(counts.argmax())
-        if int(counts[best]) < candidates.shape[1] - 1 + SPARE:
-            break
-        _add(found, rows, zero[:, best], tolerance)
-        counts[(candidates @ candidates[best]).abs() > SAME] = 0
+def _draws(rows: int, size: int, generator: torch.Generator) -> torch.Tensor:
+    """Choices of `size` of the rows [draws, size]: random orders of all rows, cut in pieces."""
+    pieces = rows // size
+    orders = torch.rand(-(-AT_ONCE // pieces), rows, generator=generator).argsort(1)
+    return orders[:, : pieces * size].reshape(-1, size)
+
+
+def _orthogonal(chosen: torch.Tensor) -> torch.Tensor:
+    """The unit vector orthogonal to the b - 1 rows of each draw [draws, b - 1, b]; dependent rows are left out."""
+    found, failed = torch.linalg.solve_ex(chosen[:, :, :-1], -chosen[:, :, -1])
+    ended = torch.cat([found, torch.ones_like(found[:, :1])], 1)
+    lengths = ended.norm(dim=1, keepdim=True)
+    good = (failed == 0) & torch.isfinite(lengths[:, 0])
+    out: torch.Tensor = (ended / lengths)[good]
+    return out
+
+
+class _Found:
+    """Columns that were singled out [k, b] and their zeros [k], most zeros first."""
+
+    def __init__(self, rows: torch.Tensor, tolerance: float) -> None:
+        self.rows, self.tolerance, self.count = rows, tolerance, rows.shape[1]
+        self.columns = rows.new_zeros(0, self.count)
+        self.zeros = torch.zeros(0, dtype=torch.long)
+
+    def look(self, candidates: torch.Tensor) -> None:
+        """Takes the candidates with the most zeros, one of each kind, that are not known."""
+        zero = (self.rows @ candidates.T).abs() < _rough(self.tolerance)
+        counts = zero.sum(0)
+        counts[self._alike(candidates, self.columns).any(1)] = 0
+        left = counts.argsort(descending=True)
+        left = left[counts[left] >= self.count - 1 + SPARE]
+        columns = []
+        for _ in range(8 * self.count):
+            if not len(left):
+                break
+            columns += self._refined(zero[:, left[0]])
+            left = left[~self._alike(candidates[left], candidates[left[:1]])[:, 0]]
+        self._add(columns)
+
+    def _refined(self, zero: torch.Tensor) -> list[torch.Tensor]:
+        """The column by all its zeros at once; nothing where they are not zeros to rounding."""
+        chosen = self.rows[zero]
+        column = torch.linalg.svd(chosen, full_matrices=False).Vh[-1]
+        return [column] if self._zeros(column[None])[0] >= self.count - 1 + SPARE else []
+
+    def _alike(self, some: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+        """Which pairs of unit vectors are one, up to sign and rounding; false columns come very near to true ones."""
+        return 1 - (some @ others.T).abs() < max(1e-10, 10 * self.tolerance**2)
+
+    def _zeros(self, columns: torch.Tensor) -> torch.Tensor:
+        return ((self.rows @ columns.T).abs() < 10 * self.tolerance).sum(0)
+
+    def _add(self, columns: list[torch.Tensor]) -> None:
+        if not columns:
+            return
+        both = torch.cat([self.columns, torch.stack(columns)])
+        new = self._alike(both, both).int().argmax(1) == torch.arange(len(both))
+        zeros = torch.cat([self.zeros, self._zeros(torch.stack(columns))])[new]
+        order = zeros.argsort(descending=True, stable=True)[: 16 * self.count]
+        self.columns, self.zeros = both[new][order], zeros[order]
+
+    def independent(self) -> torch.Tensor:
+        """Up to b columns of most zeros that do not depend on each other [b, k]."""
+        chosen: list[torch.Tensor] = []
+        for column in self.columns:
+            if len(chosen) < self.count and float(torch.linalg.svdvals(torch.stack([*chosen, column]))[-1]) > 1e-3:
+                chosen.append(column)
+        return torch.stack(chosen, 1) if chosen else self.columns.T
 
 
 def _rough(tolerance: float) -> float:
-    """What counts as zero before refinement: eigenvectors of squares carry the square root of the rounding."""
+    """What counts as zero before refinement: a draw of rows that nearly depend on each other magnifies rounding."""
     return 1e-3 * math.sqrt(math.sqrt(tolerance))
-
-
-def _add(found: list[tuple[int, torch.Tensor]], rows: torch.Tensor, zero: torch.Tensor, tolerance: float) -> None:
-    """Refines a candidate on all its zeros, and keeps it if they are zeros to rounding and it is new."""
-    column = torch.linalg.svd(rows[zero], full_matrices=False).Vh[-1]
-    zeros = int(((rows @ column).abs() < 10 * tolerance).sum())
-    if zeros >= len(column) - 1 + SPARE and all(float((column @ other).abs()) < SAME for _, other in found):
-        found.append((zeros, column))
-        found.sort(key=lambda pair: -pair[0])
-        del found[16 * len(column) :]
-
-
-def _independent(found: list[tuple[int, torch.Tensor]], count: int) -> list[torch.Tensor]:
-    chosen: list[torch.Tensor] = []
-    for _, column in found:
-        if len(chosen) < count and float(torch.linalg.svdvals(torch.stack([*chosen, column]))[-1]) > 1e-3:
-            chosen.append(column)
-    return chosen
 
 
 def _disagreement(layer: FirstLayer, errors: torch.Tensor, lines: torch.Tensor, tolerance: float) -> float:
