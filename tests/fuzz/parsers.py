@@ -27,7 +27,7 @@ from trainwitness.trace.segments import decoded
 from trainwitness.verification.calibration import load_calibration
 from trainwitness.verification.model_file import read_model
 
-REFUSALS = (EvidenceDamaged, ResultDamaged, StorageError, TraceDamaged, TimestampRefused)
+REFUSALS = (EvidenceDamaged, ResultDamaged, TraceDamaged, TimestampRefused)
 ROW = (("uint8", (3,)), ("int64", ()))
 _NONCE = "0123456789abcdef"
 
@@ -112,7 +112,10 @@ def _from_file(read: Callable[[Path], object]) -> Callable[[bytes], None]:
         with tempfile.NamedTemporaryFile() as file:
             file.write(content)
             file.flush()
-            read(Path(file.name))
+            try:
+                read(Path(file.name))
+            except StorageError as error:  # a file of another kind
+                raise ResultDamaged(str(error)) from error
 
     return parse
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def test_one_input_of_a_dense_first_layer_is_exact(name: str, steps: int) -> Non
     assert np.array_equal(target.to_rows(found.inputs), target.stepper.task.dataset.inputs[[17]])
 
 
-@pytest.mark.parametrize("count", [2, 4, 8, 12])
+@pytest.mark.parametrize("count", [1, 2, 4, 8, 12])
 def test_batches_of_a_rectified_dense_layer_are_exact(count: int) -> None:
     rows = list(range(60, 60 + count))
     target = target_of(rows, "mlp-digits", precision="float64", hidden=[400, 50])
@@ -76,6 +77,13 @@ def test_exact_attacks_say_what_they_need(attack: object, name: str, rows: list[
 def test_sparse_says_that_it_ran_out_of_time() -> None:
     with pytest.raises(UsageError, match="not singled out"):
         sparse.reconstruct(target_of(list(range(30)), "mlp-digits", hidden=[40]), seconds=0.0)
+
+
+def test_sparse_refuses_a_noisy_gradient_of_one_example() -> None:
+    target = target_of([5], "mlp-digits", precision="float64")
+    noisy = {name: tensor + 0.1 * torch.randn_like(tensor) for name, tensor in target.gradient.items()}
+    with pytest.raises(UsageError, match="not singled out"):
+        sparse.reconstruct(replace(target, gradient=noisy), seconds=1.0)
 
 
 def test_dlg_restores_a_digit_with_its_label() -> None:

@@ -169,3 +169,19 @@ def test_a_leaf_that_fails_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="no GPU"):
         writer.flush()
     assert sorted(path.name for path in (tmp_path / "t").iterdir()) == ["manifest.json"]
+
+
+def test_steps_before_a_leaf_that_fails_are_rescued(tmp_path: Path) -> None:
+    writer, state = writer_at(tmp_path)
+    leaves: list[Future[list[bytes]]] = []
+    for _ in range(UNFINISHED):
+        writer.append(on_its_way(leaves), None, lambda: state)
+    leaves[0].set_result([bytes(32)])
+    writer.append(on_its_way(leaves), None, lambda: state)
+    leaves[1].set_exception(RuntimeError("no GPU any more"))
+    with pytest.raises(RuntimeError, match="no GPU"):
+        writer.append(on_its_way(leaves), None, lambda: state)
+    writer.rescue()
+    trace = Trace.open(tmp_path / "t")
+    assert isinstance(trace, ExactTrace)
+    assert [step.leaf for step in trace.exact_steps()] == [hashlib.sha256(b"steparray" + bytes(32)).digest()]

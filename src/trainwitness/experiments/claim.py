@@ -17,9 +17,9 @@ class Claim:
     """One published figure, the rows that measure the same thing, and how the two are compared.
 
     `rule`: ours is *about* the paper's if within a factor `within`; `none` is for what no paper published.
-    `figures` makes ours from all rows at once (a ratio of two of them, say) instead of taking `column` from each.
-    `why` explains a difference where we know it; `suspect` says, from the rows, why the published figure cannot be
-    right or does not mean what it seems to.
+    `figures` makes ours from all rows of a run at once (a ratio of two of them, say) instead of taking `column` from
+    each. `why` explains a difference where we know it; `suspect` says, from the rows, why the published figure cannot
+    be right or does not mean what it seems to.
     """
 
     source: str
@@ -34,11 +34,19 @@ class Claim:
     suspect: Callable[[Sequence[Row]], str] | None = None
     figures: Callable[[Sequence[Row]], Sequence[float]] | None = None
 
-    def rows(self, kept: Sequence[Kept]) -> list[Row]:
-        """Rows of full runs (quick ones are too small to judge by) that the claim is about, with a figure in them."""
-        chosen = [row for one in kept if one.name == self.experiment and not one.quick for row in one.rows]
-        fitting = [row for row in chosen if self._fits(row)]
-        return fitting if self.figures else [r for r in fitting if isinstance(r.get(self.column), (int, float))]
+    def rows(self, kept: Sequence[Kept]) -> list[list[Row]]:
+        """For each full run (quick ones are too small to judge by), the rows that the claim is about."""
+        runs = [one.rows for one in kept if one.name == self.experiment and not one.quick]
+        return [[row for row in rows if self._fits(row) and self._has_figure(row)] for rows in runs]
+
+    def ours(self, runs: Sequence[Sequence[Row]]) -> list[float]:
+        """Our figures, from rows of one run at a time."""
+        if self.figures is not None:
+            return [value for rows in runs for value in self.figures(rows)]
+        return [float(row[self.column]) for rows in runs for row in rows]
+
+    def _has_figure(self, row: Row) -> bool:
+        return self.figures is not None or isinstance(row.get(self.column), (int, float))
 
     def _fits(self, row: Row) -> bool:
         return all(
@@ -66,12 +74,12 @@ class Judged:
 
 def judge(claim: Claim, kept: Sequence[Kept]) -> Judged:
     """What our measurements say: confirmed, differs, suspect in the paper, beyond the paper, or not measured yet."""
-    rows = claim.rows(kept)
-    ours = [float(row[claim.column]) for row in rows] if claim.figures is None else list(claim.figures(rows))
+    runs = claim.rows(kept)
+    ours = claim.ours(runs)
     if not ours:
         return Judged(claim, ours, f"not measured yet: `trainwitness reproduce {claim.experiment}`")
     if claim.suspect is not None:
-        return Judged(claim, ours, f"*suspect in the paper*: {claim.suspect(rows)}")
+        return Judged(claim, ours, f"*suspect in the paper*: {claim.suspect([row for rows in runs for row in rows])}")
     if claim.rule == "none" or claim.paper is None:
         return Judged(claim, ours, "*beyond the paper*" + (f": {claim.why}" if claim.why else ""))
     holds = all(_holds(claim, claim.paper, value) for value in ours)

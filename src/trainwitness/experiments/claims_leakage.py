@@ -94,7 +94,8 @@ LEAKAGE: tuple[Claim, ...] = (
     ),
     Claim(f"{PAPER}, Fig. 2 and repository",
           "iLRG after training, batch 64: LnAcc (theirs VGG-16, ours LeNet-5 on CIFAR-100)", "label-stages", 0.567,
-          {"model": "LeNet-5/CIFAR-100", "batch": 64, "step": 1000}, "ilrg", within=1.5),
+          {"model": "LeNet-5/CIFAR-100", "batch": 64, "step": 1000}, "ilrg", "none",
+          why="another model at another stage: not to be compared"),
     Claim(f"{PAPER}, Fig. 2", "iLRG on well-trained FCN-3 and LeNet-5: fails (LnAcc below a half)", "label-stages",
           0.5, {"step": 3000}, "ilrg", "at most"),
     *(
@@ -121,7 +122,7 @@ LEAKAGE: tuple[Claim, ...] = (
           figures=_over("embedding, iLRG", "embedding, Soteria", "MSE")),
     Claim(f"{PAPER}, Table 5", "626 of one class to 1 of two others, untrained, iLRG: LnAcc", "label-imbalance", 1.0,
           {"batch": 628, "step": 0, "method": "ilrg"}, "LnAcc", "at least"),
-    Claim(f"{PAPER}, Table 5", "the same when trained: the single ones are lost (LnAcc)", "label-imbalance", 0.999,
+    Claim(f"{PAPER}, Table 5", "the same when trained: no longer exact (LnAcc)", "label-imbalance", 0.999,
           {"batch": 628, "method": "ilrg"} | _TRAINED, "LnAcc", "at most"),
     Claim(f"{PAPER}, Fig. 4", "IG with restored labels: dB gained over the six best images, FCN-3",
           "inversion-labels", 6.0, {"task": "mlp-mnist"}, "gain, six best", "at least",
@@ -148,10 +149,9 @@ LEAKAGE: tuple[Claim, ...] = (
         for size, figure in dlg_batches.PAPER.items() if size > 1
     ),
     Claim(DECK, "DLG restores batches up to 8: share of images above 25 dB, 32 channels", "dlg-batches", 1.0,
-          {"channels": 32}, rule="at least", figures=_share_clear,
-          why="the worst image of 8 needs more iterations than these"),
-    Claim(DECK, "the same with the deck's network of 12 channels, batches of 2 to 8", "dlg-batches", 1.0,
-          {"channels": 12, "batch": lambda size: size > 1}, rule="at least", figures=_share_clear,
+          {"channels": 32}, rule="at least", figures=_share_clear),
+    Claim(DECK, "the same with DLG's network of 12 channels, batches of 2 to 8", "dlg-batches", None,
+          {"channels": 12, "batch": lambda size: size > 1}, rule="none", figures=_share_clear,
           why="its gradient has fewer equations than such batches have unknowns (the table's columns)"),
     *(
         Claim(DECK, f"DLG under {what}: hidden (1) or not (0)", "dlg-defences", float(hidden),

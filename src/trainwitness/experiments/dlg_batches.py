@@ -31,7 +31,7 @@ def run(setting: Setting) -> dict[str, Any]:
     for width, limit in {12: 40}.items() if setting.quick else LIMITS.items():
         stepper = Stepper(leak_task(setting, "sigmoid-cifar100", {"width": width}), setting.numerics(precision))
         for size in (1,) if setting.quick else PAPER:
-            tried = 1 if setting.quick or size > 1 else 8 if width == 12 else 2
+            tried = 1 if setting.quick or size > 1 else 8
             rows.append({"channels": width, "batch": size} | _row(setting, stepper, width, size, tried, limit))
     notes = [
         f"untrained; labels restored first; one restart, {precision}; ended when the squared distance of gradients "

@@ -19,8 +19,10 @@ from trainwitness.forging.integers import Effort, Whole, plan_change, round_chan
 GREY_LEVELS = 20.0
 """Root mean square of the changes whose errors are compared."""
 EXPONENTS = (8, 6, 4, 2)
-ROLLS = 4
-"""Whole numbers: roundings of one plan, of which the best counts."""
+ROLLS = 6
+"""Whole numbers: roundings of one plan at one scale; the best that stays inside the domain counts."""
+_FAR = 60
+"""Numbers outside from which on further roundings of the same plan are not tried."""
 
 
 class Attempt(NamedTuple):
@@ -151,8 +153,11 @@ def _rounded(honest: Run, columns: npt.NDArray[np.int64], attempt: Attempt) -> I
         return
     for exponent in EXPONENTS:
         effort = Effort(2.0**exponent, block=0)
-        if not round_change(plan, effort).outside:
-            yield from (whole for whole in islice(roundings(plan, effort), ROLLS) if not whole.outside)
+        if round_change(plan, effort).outside > _FAR:
+            continue
+        inside = [whole for whole in islice(roundings(plan, effort), ROLLS) if not whole.outside]
+        if inside:
+            yield from inside
             return
 
 

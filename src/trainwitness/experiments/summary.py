@@ -15,19 +15,19 @@ WHY = {
     "(.986), instead of over .99; on FCN-3 and ResNet-18 GradInversion finds the classes more often (LeAcc). pooled "
     "is exact everywhere.",
     "label-batches": "iLRG falls off at the sizes where the paper's does, at other heights (other initial weights). "
-    "pooled and auxiliary go further on every model. At 1024 pooled gets better with depth on VGG and worse on "
-    "ResNet, where auxiliary alone stays above .96.",
+    "pooled and auxiliary go further on every model. At 1024 pooled stays above .92 on VGG of any depth and falls "
+    "with depth on ResNet, where auxiliary alone stays above .96.",
     "label-stages": "Confirmed: restoration fails as training goes on. likelihood is the best in the middle of "
-    "training; on well-trained models no method beats guessing by frequencies. With 4 images of each of 100 "
+    "training; on well-trained models no method beats guessing by frequencies clearly. With 4 images of each of 100 "
     "classes likelihood knows too little, and auxiliary is the best.",
     "label-imbalance": "Confirmed on LeNet-5 and VGG-16: exact at 626:1 untrained, single classes lost or "
     "overcounted when trained.",
     "inversion-labels": "Restored labels help on FCN-3, unsteadily: over the same six batches 2.8 dB on CPU (one "
     "batch loses) and 4.5 on a GPU, over the six best images 3.5 and 10.3, where the paper has 6 to 7: rounding "
     "decides where the search ends. IG restores nothing recognisable on the other models within these iterations.",
-    "dlg-batches": "Every single image comes back on both networks. Batches do with 32 channels, in numbers of "
-    "iterations that grow as the paper's do, to a factor of 2; with the deck's 12 channels they cannot, since the "
-    "gradient then has fewer equations than the batch has unknowns.",
+    "dlg-batches": "Every single image comes back on both networks. Batches (one of each size) do with 32 channels, "
+    "in numbers of iterations that grow as the deck's do, to a factor of 2; with DLG's 12 channels they cannot, "
+    "since the gradient then has fewer equations than the batch has unknowns.",
     "dlg-defences": "Precision and pruning are as in the deck, but for int8, under which images come back (labels "
     "are known here). Noise hides more than in the deck: 1e-4 is enough here. Accuracy suffers less: FCN-3 on MNIST "
     "is the easier task.",
@@ -63,7 +63,7 @@ WHY = {
     "accuracy": "LeNet confirmed. FCN/Adult at 0.75 is the share of the larger class: with inputs as they"
     " are the model hardly leaves it; standardised, it learns.",
     "exact-accuracy": "Within 0.1 points of float32, but for lenet-digits, where exact arithmetic is 0.7 points "
-    "better: 2 of 297 test rows. Float32 had 0.923 there on another machine; exact arithmetic 0.936 on both.",
+    "better: 2 of 297 test rows.",
     "exact-hardware": "Equal everywhere means equal: one differing bit would change a leaf. On the GPU machine the "
     "digests of Adam and of normalising layers once differed, on its CPU too: torch.sqrt. Roots are computed "
     "otherwise since, and all are equal.",

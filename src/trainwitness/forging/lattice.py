@@ -125,7 +125,7 @@ class _Search:
         """Offers a few more roundings of the same plan."""
         if self.only:
             return
-        for whole in islice(roundings(plan, effort), ROLLS):
+        for whole in islice(roundings(plan, effort), 1, 1 + ROLLS):
             if self.problem.late:
                 break
             self.offer(whole)

@@ -56,7 +56,7 @@ def _kept(writer: ExactWriter) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        writer.flush()
+        writer.rescue()
         raise
 
 

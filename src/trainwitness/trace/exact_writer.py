@@ -86,6 +86,17 @@ class ExactWriter:
         if self._waiting:
             self._write()
 
+    def rescue(self) -> None:
+        """The same after something went wrong: up to the first leaf that cannot be finished."""
+        whole: list[tuple[bytes | PendingLeaf, Batch | None]] = []
+        for leaf, batch in self._waiting:
+            try:
+                whole.append((_finished(leaf), batch))
+            except Exception:
+                break
+        self._waiting = whole
+        self.flush()
+
     def seal(self, final: State) -> str:
         """Finishes the trace and returns its step root."""
         steps = self.steps

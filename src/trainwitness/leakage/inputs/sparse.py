@@ -68,6 +68,7 @@ def _choices(factor: torch.Tensor, count: int, tolerance: float, seed: int, seco
     rows = (factor / lengths)[lengths[:, 0] > tolerance * lengths.max()]
     if count == 1:
         yield torch.ones(1, 1, dtype=factor.dtype)
+        return
     generator = torch.Generator().manual_seed(seed)
     found = _Found(rows, tolerance)
     started = time.perf_counter()

@@ -41,7 +41,8 @@ def equations(width: int, count: int, *, channels: int = 3, side: int = 32) -> i
     The dense layer's gradient gives every image's last activations, and through the third convolution (as many
     outputs as inputs) those after the second: width x (side / 4)^2 an image. Given these, the third convolution's
     gradient says nothing new; those of the first two are 25 x channels x width and 25 x width^2 numbers about the
-    whole batch.
+    whole batch. The first one's bias adds `width` numbers, and as many are lost: each output channel's product of the
+    second one's weights with their gradient follows from the activations and errors behind it.
     """
     return count * width * (-(-side // 4)) ** 2 + 25 * channels * width + 25 * width**2
 

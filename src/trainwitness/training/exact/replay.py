@@ -94,12 +94,14 @@ class Replay:
 def repeats(loss: object, modules: list[nn.Module], tensors: list[torch.Tensor]) -> bool:
     """Whether these modules and this loss do the same with every batch of a shape."""
     home = getattr(loss, "__module__", None) or ""
+    called = [*modules, loss] if isinstance(loss, nn.Module) else modules
     return (
         home.startswith(("torch.nn.", "trainwitness."))
         and not nn.modules.module._has_any_global_hook()  # type: ignore[no-untyped-call]
-        and all(type(module) in SUPPORTED and "forward" not in vars(module) for module in modules)
-        and not any(module._forward_hooks or module._forward_pre_hooks for module in modules)
-        and not any(module._backward_hooks or module._backward_pre_hooks for module in modules)
+        and all(type(module) in SUPPORTED for module in modules)
+        and not any("forward" in vars(module) for module in called)
+        and not any(module._forward_hooks or module._forward_pre_hooks for module in called)
+        and not any(module._backward_hooks or module._backward_pre_hooks for module in called)
         and not any(x._backward_hooks or getattr(x, "_post_accumulate_grad_hooks", None) for x in tensors)
     )
 
