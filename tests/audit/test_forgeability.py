@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import struct
-import zlib
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import nn
 
@@ -18,7 +13,6 @@ from tests.forging.test_attacks import problem_of
 from trainwitness import ShuffledEpochs, TaskSpec, Threshold, build_task
 from trainwitness.audit.forgeability import Forgeability, forgeability
 from trainwitness.audit.freedom import freedom
-from trainwitness.report.picture import side_by_side, write_png
 from trainwitness.verification.step_noise import step_noise
 
 
@@ -86,34 +80,3 @@ def test_noise_of_a_step_is_measured_source_by_source() -> None:
     assert noise["repetition"] == 0
     assert 0 < noise["order"] < 1e-6
     assert 0 < noise["rounding"] < 1e-6
-
-
-def decode_png(data: bytes) -> np.ndarray:
-    """A second reading of the format."""
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    chunks: dict[bytes, bytes] = {}
-    at = 8
-    while at < len(data):
-        (size,) = struct.unpack(">I", data[at : at + 4])
-        name, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + size]
-        assert struct.unpack(">I", data[at + 8 + size : at + 12 + size])[0] == zlib.crc32(name + body)
-        chunks[name] = body
-        at += 12 + size
-    width, height, bits, colour = struct.unpack(">IIBB", chunks[b"IHDR"][:10])
-    assert bits == 8
-    channels = {0: 1, 2: 3}[colour]
-    rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, 1 + width * channels)
-    assert not rows[:, 0].any()
-    return rows[:, 1:].reshape(height, width, channels)
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_pictures_are_png(channels: int, tmp_path: Path) -> None:
-    rng: Any = np.random.default_rng(0)
-    images = [rng.integers(0, 256, (channels, 5, 4), dtype=np.uint8) for _ in range(3)]
-    picture = side_by_side([images[:2], images[2:]], enlarge=2, gap=1)
-    write_png(tmp_path / "p.png", picture)
-    read = decode_png((tmp_path / "p.png").read_bytes())
-    assert np.array_equal(read, picture)
-    assert np.array_equal(read[2:12:2, 2:10:2], images[0].transpose(1, 2, 0))
-    assert (read[:2] == 255).all()

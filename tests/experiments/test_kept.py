@@ -60,6 +60,12 @@ def test_a_claim_is_judged_by_what_was_measured(claim: Claim, ours: Sequence[flo
     assert judge(claim, measured(*({"ours": value} for value in ours))).verdict == verdict
 
 
+def test_figures_made_of_several_rows_keep_runs_apart() -> None:
+    ratio = Claim("p", "s", "shuffle", 2.0, figures=lambda rows: [rows[1]["ours"] / rows[0]["ours"]], within=1.1)
+    runs = [*measured({"ours": 1.0}, {"ours": 2.0}), *measured({"ours": 10.0}, {"ours": 20.0})]
+    assert judge(ratio, runs).ours == [2.0, 2.0]
+
+
 def test_a_claim_looks_only_at_its_own_rows_and_at_full_runs() -> None:
     claim = Claim("p", "s", "shuffle", 1.0, {"task": "a"})
     rows = [{"task": "a", "ours": 2.0}, {"task": "b", "ours": 99.0}, {"task": "a", "ours": None}]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+from trainwitness import Stepper, build_task
 from trainwitness.experiments.batch_scaling import slope_with_interval
 from trainwitness.experiments.certificate import distinct_rows
 from trainwitness.experiments.epochs import middle
+from trainwitness.experiments.lattice_forging import of_first_classes
 from trainwitness.experiments.table4 import values
 from trainwitness.tasks.dataset import Dataset
 
@@ -42,3 +45,19 @@ def test_of_rows_with_the_same_content_one_is_in_the_pool() -> None:
 def test_the_middle_of_an_image() -> None:
     assert middle(2, whole=4).tolist() == [5, 6, 9, 10]
     assert len(middle(14)) == 196
+
+
+def test_a_task_of_the_first_classes_trains_on_their_rows_alone() -> None:
+    task = of_first_classes(build_task("softmax-digits"), 3)
+    assert set(task.dataset.labels.tolist()) == {0, 1, 2}
+    stepper = Stepper(task)
+    last_of_an_epoch = len(task.dataset) // task.schedule.batch(0).size - 1
+    rows = [row for step in range(last_of_an_epoch + 1) for row in task.schedule.batch(step).rows[0]]
+    assert len(set(rows)) == len(rows)
+    assert max(rows) < len(task.dataset)
+    stepper.run(task.schedule.batch(last_of_an_epoch))
+    assert stepper.live.model(task.dataset.prepare(*_one(task.dataset))).shape == (1, 3)
+
+
+def _one(dataset: Dataset) -> tuple[torch.Tensor, torch.dtype]:
+    return torch.from_numpy(dataset.inputs[:1].copy()), torch.float32

@@ -36,6 +36,18 @@ def test_pixels_come_back(channels: int) -> None:
     assert np.array_equal(read_png(png(pixels)), pixels)
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pictures_are_png(channels: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    images = [rng.integers(0, 256, (channels, 5, 4), dtype=np.uint8) for _ in range(3)]
+    picture = side_by_side([images[:2], images[2:]], enlarge=2, gap=1)
+    write_png(tmp_path / "p.png", picture)
+    read = read_png((tmp_path / "p.png").read_bytes())
+    assert np.array_equal(read, picture)
+    assert np.array_equal(read[2:12:2, 2:10:2], images[0].transpose(1, 2, 0))
+    assert (read[:2] == 255).all()
+
+
 def test_lines_of_images(tmp_path: Path) -> None:
     grey, black = pixels_of(np.full((1, 4, 4), 0.5)), pixels_of(np.full((1, 4, 4), -1.0))
     write_png(tmp_path / "s.png", side_by_side([[grey, grey], [black]], enlarge=2, gap=1))

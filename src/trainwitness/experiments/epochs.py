@@ -14,15 +14,13 @@ import numpy.typing as npt
 from trainwitness.core.numerics import Numerics
 from trainwitness.experiments.experiment import Setting
 from trainwitness.forging.epochs import Conditions, Run, honest_run, stacked
-from trainwitness.forging.integers import Effort, Whole, plan_change, round_change, roundings
+from trainwitness.forging.integers import HOPELESS, Effort, Whole, plan_change, roundings
 
 GREY_LEVELS = 20.0
 """Root mean square of the changes whose errors are compared."""
 EXPONENTS = (8, 6, 4, 2)
 ROLLS = 6
 """Whole numbers: roundings of one plan at one scale; the best that stays inside the domain counts."""
-_FAR = 60
-"""Numbers outside from which on further roundings of the same plan are not tried."""
 
 
 class Attempt(NamedTuple):
@@ -152,10 +150,11 @@ def _rounded(honest: Run, columns: npt.NDArray[np.int64], attempt: Attempt) -> I
     if plan is None:
         return
     for exponent in EXPONENTS:
-        effort = Effort(2.0**exponent, block=0)
-        if round_change(plan, effort).outside > _FAR:
+        stream = roundings(plan, Effort(2.0**exponent, block=0))
+        first = next(stream)
+        if first.outside > HOPELESS:
             continue
-        inside = [whole for whole in islice(roundings(plan, effort), ROLLS) if not whole.outside]
+        inside = [whole for whole in (first, *islice(stream, ROLLS - 1)) if not whole.outside]
         if inside:
             yield from inside
             return

@@ -22,7 +22,8 @@ from trainwitness.forging.repair import into_box
 
 Reals = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
-_HOPELESS = 60
+HOPELESS = 60
+"""Numbers outside the box from which on further roundings of the same plan are not tried."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def round_change(plan: Plan, effort: Effort | None = None) -> Whole:
     for found in islice(roundings(plan, effort), max(1, effort.tries)):
         if best is None or found.outside < best.outside:
             best = found
-        if not best.outside or best.outside > _HOPELESS:
+        if not best.outside or best.outside > HOPELESS:
             break
     assert best is not None
     return best

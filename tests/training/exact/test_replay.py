@@ -143,6 +143,12 @@ def hooked(add: Callable[[nn.Linear], object]) -> nn.Module:
     return nn.Sequential(layer)
 
 
+def hooked_loss() -> nn.Module:
+    loss = nn.CrossEntropyLoss()
+    loss.register_forward_hook(print)
+    return loss
+
+
 def own_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(logits, labels)
 
@@ -152,6 +158,7 @@ def own_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     [
         (nn.Sequential(nn.Linear(2, 2), nn.ReLU()), F.cross_entropy, True),
         (nn.Sequential(nn.Linear(2, 2)), nn.CrossEntropyLoss(), True),
+        (nn.Sequential(nn.Linear(2, 2)), hooked_loss(), False),
         (nn.Sequential(nn.Linear(2, 2)), own_loss, False),
         (nn.Sequential(Own()), F.cross_entropy, False),
         (hooked(lambda layer: layer.register_forward_hook(print)), F.cross_entropy, False),
@@ -159,7 +166,17 @@ def own_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         (hooked(lambda layer: layer.weight.register_hook(print)), F.cross_entropy, False),
         (hooked(lambda layer: setattr(layer, "forward", abs)), F.cross_entropy, False),
     ],
-    ids=["plain", "a loss module", "own loss", "own module", "hook", "backward hook", "tensor hook", "own forward"],
+    ids=[
+        "plain",
+        "a loss module",
+        "a loss with a hook",
+        "own loss",
+        "own module",
+        "hook",
+        "backward hook",
+        "tensor hook",
+        "own forward",
+    ],
 )
 def test_what_repeats(model: nn.Module, loss: object, expected: bool) -> None:
     assert repeats(loss, list(model.modules()), [*model.parameters(), *model.buffers()]) is expected
